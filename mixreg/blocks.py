@@ -1,0 +1,123 @@
+"""Frozen bundles of arrays for some rows: what a task is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some rows, whole groups only.
+
+    A unit is what gets one label: a row, or a group of rows.
+
+    Attributes
+    ----------
+    x : (rows, p) array
+        Regressors.
+    y : (rows,) array
+        Response.
+    weight : (units,) array or None
+        Case weight of each unit; None means 1.
+    starts : (units,) int array or None
+        First row of each group within the block; None when rows are units.
+    first : int
+        Number of the first unit of this block in its source.
+    pairs : (rows, p (p + 1) / 2) array or None
+        Products of the regressors, kept where many runs share them.
+    """
+
+    x: Array
+    y: Array
+    weight: Array | None = None
+    starts: NDArray[np.intp] | None = None
+    first: int = 0
+    pairs: Array | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.y.shape[0]
+
+    @property
+    def units(self) -> int:
+        """Number of rows or groups that get a label."""
+        return self.rows if self.starts is None else self.starts.shape[0]
+
+    @property
+    def size(self) -> Array | float:
+        """Rows in each unit."""
+        if self.starts is None:
+            return 1.0
+        return np.diff(self.starts, append=self.rows).astype(float)
+
+    def per_unit(self, values: Array) -> Array:
+        """Add up (..., rows) values within units, giving (..., units)."""
+        if self.starts is None:
+            return values
+        return np.add.reduceat(values, self.starts, axis=-1)
+
+    def per_row(self, values: Array) -> Array:
+        """Spread (..., units) values over rows, giving (..., rows)."""
+        if self.starts is None:
+            return values
+        return np.repeat(values, np.diff(self.starts, append=self.rows), axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class GramBlock:
+    """Groups condensed to the cross products that a Gaussian fit needs.
+
+    Attributes
+    ----------
+    gram : (units, (p + 1)(p + 2) / 2) array
+        Upper triangle of sum v v' over the unit's rows, v = (x, y).
+    size : (units,) array
+        Rows in each unit.
+    weight : (units,) array or None
+        Case weight of each unit; None means 1.
+    p : int
+        Number of regressors.
+    first : int
+        Number of the first unit of this block in its source.
+    """
+
+    gram: Array
+    size: Array
+    weight: Array | None
+    p: int
+    first: int = 0
+
+    @property
+    def units(self) -> int:
+        """Number of rows or groups that get a label."""
+        return self.gram.shape[0]
+
+    @property
+    def triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Row and column of each stored cross product."""
+        return np.triu_indices(self.p + 1)
+
+
+def column_pairs(v: Array) -> Array:
+    """Products of all pairs of columns, in the order of `numpy.triu_indices`."""
+    n, p = v.shape
+    pairs = np.empty((n, p * (p + 1) // 2))
+    first = 0
+    for i in range(p):
+        np.multiply(v[:, i : i + 1], v[:, i:], out=pairs[:, first : first + p - i])
+        first += p - i
+    return pairs
+
+
+def condense(block: Block) -> GramBlock:
+    """Replace a block's rows by the cross products of its groups."""
+    pairs = column_pairs(np.column_stack([block.x, block.y]))
+    gram = pairs if block.starts is None else np.add.reduceat(pairs, block.starts, axis=0)
+    size = np.broadcast_to(np.asarray(block.size), (block.units,)).astype(float)
+    return GramBlock(gram, size, block.weight, block.x.shape[1], block.first)

@@ -1,0 +1,203 @@
+"""Loaders for the data sets that ship with the package."""
+
+from importlib import resources
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+
+def tonedata() -> pd.DataFrame:
+    """Tone perception: one musician tunes a tone to the octave.
+
+    Returns
+    -------
+    pandas.DataFrame
+        150 rows, one a trial.
+
+        - ``stretchratio``: how far the overtones were stretched; 2 is a natural sound
+        - ``tuned``: the tone the musician chose, as a ratio to the fundamental
+
+    Notes
+    -----
+    Two lines are hidden in it: trials tuned to the octave, ``tuned = 2``, and trials tuned to
+    the stretched overtone, ``tuned = stretchratio``. With three components the best optimum is
+    hard to find.
+
+    References
+    ----------
+    Cohen, E. A. (1980). Inharmonic tone perception. PhD thesis, Stanford University.
+
+    De Veaux, R. D. (1989). Mixtures of linear regressions. Computational Statistics and Data
+    Analysis 8, 227-245.
+
+    Viele, K. and Tong, B. (2002). Modeling with mixtures of linear regressions. Statistics and
+    Computing 12, 315-330.
+
+    Examples
+    --------
+    >>> tonedata().shape
+    (150, 2)
+    """
+    return _read("tonedata")
+
+
+def co2() -> pd.DataFrame:
+    """National product and carbon dioxide of 28 countries in 1996.
+
+    Returns
+    -------
+    pandas.DataFrame
+        28 rows, one a country.
+
+        - ``GNP``: gross national product per head
+        - ``CO2``: estimated carbon dioxide emission per head
+        - ``country``: abbreviation of the country, text
+
+    Notes
+    -----
+    With so few rows the likelihood has many optima, some of them spurious: a component that
+    explains a handful of rows almost exactly.
+
+    References
+    ----------
+    Hurn, M., Justel, A. and Robert, C. P. (2003). Estimating mixtures of regressions. Journal
+    of Computational and Graphical Statistics 12, 55-79.
+
+    Examples
+    --------
+    >>> co2().columns.to_list()
+    ['GNP', 'CO2', 'country']
+    """
+    return _read("co2", text=("country",))
+
+
+def npreg() -> pd.DataFrame:
+    """Artificial data with two classes and three kinds of response.
+
+    Returns
+    -------
+    pandas.DataFrame
+        200 rows.
+
+        - ``x``: regressor, between 0 and 10
+        - ``yn``: Gaussian response, a line in one class and a parabola in the other
+        - ``yp``: Poisson response
+        - ``yb``: Bernoulli response, 0 or 1
+        - ``class``: true class, 1 or 2
+        - ``id1``: 100 groups of 2 rows of the same class, categorical
+        - ``id2``: 50 groups of 4 rows of the same class, categorical
+
+    References
+    ----------
+    Leisch, F. (2004). FlexMix: a general framework for finite mixture models and latent class
+    regression in R. Journal of Statistical Software 11(8), 1-18.
+
+    Examples
+    --------
+    >>> int(npreg()["id2"].nunique())
+    50
+    """
+    data = _read("npreg")
+    # The numbers are names of groups: as categories nobody takes them for a regressor.
+    return data.astype({"id1": "category", "id2": "category"})
+
+
+def cheese() -> pd.DataFrame:
+    """Weekly sales of sliced cheese at 88 retailers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        5,555 rows, one a retailer and week.
+
+        - ``RETAILER``: city and chain, text; rows of one retailer are repeated measures
+        - ``VOLUME``: units sold
+        - ``DISP``: share of the trade with an in-store display, between 0 and 1
+        - ``PRICE``: price in US dollars
+
+    References
+    ----------
+    Boatwright, P., McCulloch, R. and Rossi, P. (1999). Account-level modeling for trade
+    promotion. Journal of the American Statistical Association 94, 1063-1073.
+
+    Examples
+    --------
+    >>> int(cheese()["RETAILER"].nunique())
+    88
+    """
+    return _read("cheese", text=("RETAILER",))
+
+
+def sim_p1_k3() -> pd.DataFrame:
+    """Three simulated lines in one regressor.
+
+    Returns
+    -------
+    pandas.DataFrame
+        1,000 rows.
+
+        - ``y``: response
+        - ``x1``: regressor
+        - ``z``: true class, 1 to 3
+
+    Notes
+    -----
+    Intercepts -2, 0, 2 and slopes 1, -1, 0.5 for classes 1, 2, 3; noise with standard
+    deviation 0.3.
+
+    Examples
+    --------
+    >>> sorted(sim_p1_k3()["z"].unique().tolist())
+    [1, 2, 3]
+    """
+    return _read("sim_p1_k3")
+
+
+def sim_p2_k2() -> pd.DataFrame:
+    """Two simulated planes in two regressors.
+
+    Returns
+    -------
+    pandas.DataFrame
+        500 rows.
+
+        - ``y``: response
+        - ``x1``, ``x2``: regressors
+        - ``z``: true class, 1 or 2
+
+    Examples
+    --------
+    >>> sim_p2_k2().shape
+    (500, 4)
+    """
+    return _read("sim_p2_k2")
+
+
+def _read(name: str, *, text: tuple[str, ...] = ()) -> pd.DataFrame:
+    """Read a CSV file of the package with every digit.
+
+    Parameters
+    ----------
+    name : str
+        File name without its ending.
+    text : tuple of str
+        Columns that stay text; the others are numbers.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows in the order of the file, numbered from 0.
+    """
+    with resources.files("mixreg.datasets").joinpath(f"{name}.csv").open(encoding="utf-8") as file:
+        # The number parser of older pandas may miss the last bit, so numbers are read as text.
+        table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    return table.assign(**{c: _numbers(table[c].to_list()) for c in table if c not in text})
+
+
+def _numbers(written: list[str]) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Turn text into whole numbers where all are whole, else into floats."""
+    try:
+        return np.array([int(value) for value in written], dtype=np.int64)
+    except ValueError:
+        return np.array([float(value) for value in written])

@@ -1,0 +1,220 @@
+"""The paper's quantities for a fit, and what they mean for a practitioner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.fitting import Options, Solution
+from mixreg.starts.race import StartRecord
+from mixreg.starts.tensor import TensorResult
+from mixreg.whitening import Whitening
+
+Array = NDArray[np.float64]
+
+# A regressor whose skewness or excess kurtosis is beyond these is far enough
+# from Gaussian for the moments to mislead.
+SKEWED, HEAVY = 0.5, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """Hardness of the problem, quality of the tensor start, how the race went.
+
+    Distances are in standard coordinates, scaled so that the longest component
+    vector has length 1, as in the paper.
+
+    Attributes
+    ----------
+    n, p, k : int
+    sigma_k, sigma_next : float
+        k-th and next eigenvalue of the second moment M2 (nan: not there).
+    tensor_values : (r,) array
+        Eigenvalues of the whitened third moment.
+    tensor_residual : float
+        Share of the third moment that k components leave unexplained.
+    identifiable : bool
+        Whether k is within what the moments can tell apart.
+    omega_min, delta : float
+        Smallest weight; smallest distance between two components.
+    eta, gamma : float
+        Nearly orthonormal numbers: 1 - shortest length; largest inner product.
+    rule_p, rule_k : float
+        n over 30 p and over 12 k^3.
+    skewness, kurtosis : float
+        Largest absolute values over the standard regressors; 0 if Gaussian.
+    noise : float
+        Residual standard deviation over that of the response.
+    certified : bool
+        Zero loss: recovery is proved.
+    starts : tuple of StartRecord
+        What each start of the race reached, in the user's log-likelihood.
+    agreed, finalists, swaps, accepted : int
+        How the race and the swap search went.
+    """
+
+    n: int
+    p: int
+    k: int
+    sigma_k: float
+    sigma_next: float
+    tensor_values: Array
+    tensor_residual: float
+    identifiable: bool
+    omega_min: float
+    delta: float
+    eta: float
+    gamma: float
+    rule_p: float
+    rule_k: float
+    skewness: float
+    kurtosis: float
+    noise: float
+    certified: bool
+    starts: tuple[StartRecord, ...]
+    agreed: int
+    finalists: int
+    swaps: int
+    accepted: int
+
+    @property
+    def gap(self) -> float:
+        """sigma_k minus the next eigenvalue's size: room between signal and noise."""
+        return self.sigma_k - abs(self.sigma_next)
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether the design is near enough to Gaussian for the moments."""
+        return self.skewness <= SKEWED and self.kurtosis <= HEAVY
+
+    def __str__(self) -> str:
+        """A page for a practitioner."""
+        return "\n".join([*_verdict(self), "", *_numbers(self), "", *_race_lines(self)])
+
+
+def diagnose(
+    solution: Solution, whitening: Whitening, options: Options, n: int
+) -> Diagnostics:
+    """Work out the diagnostics of a solution."""
+    params = solution.fit.params
+    k, p = params.coef.shape
+    noise2 = float(params.weights @ params.dispersion)
+    tensor = _nearest(solution.tensors, noise2)
+    length = np.linalg.norm(params.coef, axis=1)
+    unit = params.coef / max(float(length.max()), 1e-300)
+    inner = unit @ unit.T
+    apart = np.linalg.norm(unit[:, None] - unit[None, :], axis=-1)
+    pairs = ~np.eye(k, dtype=bool)
+    spectrum = tensor.spectrum if tensor is not None else np.zeros(0)
+    race = solution.race
+    return Diagnostics(
+        n=n,
+        p=p,
+        k=k,
+        sigma_k=float(spectrum[k - 1]) if len(spectrum) >= k else float("nan"),
+        sigma_next=float(spectrum[k]) if len(spectrum) > k else float("nan"),
+        tensor_values=tensor.decomposition.values if tensor is not None else np.zeros(0),
+        tensor_residual=tensor.decomposition.residual if tensor is not None else float("nan"),
+        identifiable=k <= p,
+        omega_min=float(params.weights.min()),
+        delta=float(apart[pairs].min()) if k > 1 else float("nan"),
+        eta=1 - float(np.linalg.norm(unit, axis=1).min()),
+        gamma=float(np.abs(inner[pairs]).max()) if k > 1 else float("nan"),
+        rule_p=n / (30 * p),
+        rule_k=n / (12 * k**3),
+        skewness=_largest(tensor.skewness) if tensor is not None else float("nan"),
+        kurtosis=_largest(tensor.kurtosis) if tensor is not None else float("nan"),
+        noise=float(np.sqrt(noise2)),
+        certified=solution.exact,
+        starts=_in_user_units(race.records, whitening, race.rows, n) if race else (),
+        agreed=race.agreed if race else 0,
+        finalists=race.finalists if race else 0,
+        swaps=race.swaps if race else 0,
+        accepted=race.accepted if race else 0,
+    )
+
+
+def _largest(values: Array) -> float:
+    return float(np.abs(values).max()) if len(values) else 0.0
+
+
+def _nearest(tensors: tuple[TensorResult, ...], noise: float) -> TensorResult | None:
+    """The decomposition whose assumed noise is nearest to what was fitted."""
+    if not tensors:
+        return None
+    return min(tensors, key=lambda t: abs(t.noise - noise))
+
+
+def _in_user_units(
+    records: tuple[StartRecord, ...], whitening: Whitening, race_rows: int, n: int
+) -> tuple[StartRecord, ...]:
+    shift = whitening.rows * race_rows / n * float(np.log(whitening.scale))
+    return tuple(StartRecord(r.kind, r.reached - shift) for r in records)
+
+
+def _verdict(d: Diagnostics) -> list[str]:
+    lines = ["Diagnostics", "==========="]
+    if d.certified:
+        lines.append("Recovery is certified: every row is fitted exactly.")
+    if d.k == 1:
+        return [*lines, "One component: ordinary least squares; nothing to decompose."]
+    if not d.identifiable:
+        lines.append(
+            f"k={d.k} is more than the moments of {d.p} regressors can tell apart; "
+            "the tensor start was filled up with random directions, and the race decided."
+        )
+    if not d.gaussian:
+        lines.append(
+            "The design is not Gaussian (categories, skewed or heavy-tailed columns): "
+            "the tensor start is a guess here, and the race decided."
+        )
+    if d.identifiable and d.gaussian:
+        sound = d.tensor_residual < 0.5 and d.sigma_k > 0 and not d.gap < 0
+        lines.append(
+            "The moments fit the model: the tensor start can be trusted."
+            if sound
+            else "The moments are noisy at this sample size: the race mattered."
+        )
+    if d.finalists and not d.certified and d.agreed < 2:
+        lines.append(
+            "No two starts ended at the winner. Raise n_init and see whether the "
+            "log-likelihood still rises."
+        )
+    if d.delta < 4 * d.noise / max(1.0, np.sqrt(d.p)) and not d.certified:
+        lines.append("Components overlap: expect uncertain labels, not only uncertain lines.")
+    return lines
+
+
+def _numbers(d: Diagnostics) -> list[str]:
+    values = " ".join(f"{v:.2f}" for v in d.tensor_values) or "-"
+    return [
+        f"rows n = {d.n}, regressors p = {d.p}, components k = {d.k}",
+        f"n / 30p  = {d.rule_p:.2f}   the paper's tensor start wants 1 or more",
+        f"n / 12k³ = {d.rule_k:.2f}   likewise",
+        f"σ_k(M2)  = {d.sigma_k:.3g}, next {d.sigma_next:.3g}   signal of the weakest component",
+        f"tensor eigenvalues {values}   1/√weight of each component",
+        f"tensor residual {d.tensor_residual:.2f}   share of the third moment left unexplained",
+        f"ω_min = {d.omega_min:.3f}   smallest weight",
+        f"Δ = {d.delta:.3f}   smallest distance between components (longest has length 1)",
+        f"η = {d.eta:.3f}, γ = {d.gamma:.3f}   0, 0 would be orthonormal components",
+        f"noise = {d.noise:.3g}   residual over response standard deviation",
+        f"design: largest skewness {d.skewness:.2f}, excess kurtosis {d.kurtosis:.2f}   "
+        "0, 0 is Gaussian",
+    ]
+
+
+def _race_lines(d: Diagnostics) -> list[str]:
+    if not d.starts:
+        return ["One start was used; there was no race."]
+    lines = [f"Race of {len(d.starts)} starts: log-likelihood after a short run, best first"]
+    ranked = sorted(d.starts, key=lambda s: -s.reached)
+    lines += [f"  {s.kind:<10} {s.reached:14.4f}" for s in ranked[:8]]
+    if len(ranked) > 8:
+        lines.append(f"  and {len(ranked) - 8} more, down to {ranked[-1].reached:.4f}")
+    if d.certified:
+        return [*lines, "A start reached zero loss, which ended the race."]
+    lines.append(f"{d.agreed} of {d.finalists} starts run to the end reached the winner.")
+    lines.append(f"{d.swaps} swaps were tried against it and {d.accepted} were kept.")
+    return lines

@@ -1,0 +1,19 @@
+"""Errors and warnings that mixreg raises, in one place."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """An argument is wrong. The message names it, its value and what to try."""
+
+
+class ConvergenceWarning(UserWarning):
+    """A fit stopped before it converged, or its objective fell."""
+
+
+class DegenerateFitWarning(UserWarning):
+    """A component emptied, or the bound on the variances binds."""
+
+
+class NotAvailableError(AttributeError):
+    """A quantity was asked for that this fit cannot give, with the reason."""

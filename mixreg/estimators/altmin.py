@@ -1,0 +1,62 @@
+"""Alternating minimisation: the paper's Algorithm 3, also known as hard EM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mixreg.estimators.em import mstep
+from mixreg.estimators.expectation import HardAssignment, MixtureStatistics
+from mixreg.estimators.loop import Control, Reason
+from mixreg.families import Gaussian
+from mixreg.params import Parameters
+from mixreg.sources import Source
+
+# Mean squared residual, of data with unit variance, that certifies recovery.
+EXACT = 1e-20
+
+
+@dataclass(frozen=True, slots=True)
+class AltMin:
+    """Hard labels; the squared error falls until no label changes.
+
+    Attributes
+    ----------
+    family : Gaussian
+    fresh : tuple of Source
+        Disjoint parts of the data, a fresh one for each iteration; empty to
+        use all of the data every time.
+    """
+
+    family: Gaussian
+    fresh: tuple[Source, ...] = ()
+
+    @property
+    def monotone(self) -> bool:
+        """The loss never rises, unless every iteration sees other data."""
+        return not self.fresh
+
+    def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
+        """Assign labels at the parameters; return the sums."""
+        part = self.fresh[iteration % len(self.fresh)] if self.fresh else source
+        return part.sweep(HardAssignment(self.family), params)
+
+    def update(self, sums: MixtureStatistics, params: Parameters) -> Parameters:
+        """Least squares within labels."""
+        return mstep(self.family, sums, params)
+
+    def finished(
+        self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
+    ) -> list[Reason | None]:
+        """Stop at zero loss, or when no label changed."""
+        if before is None:
+            return [None] * sums.objective.shape[0]
+        if self.fresh:
+            return [None] * sums.objective.shape[0]
+        exact = sums.mean_square < EXACT
+        # Unchanged labels give the same sums to the last bit, and no change of
+        # labels is likely to; so labels need not be stored to be compared.
+        same = np.all(sums.family.xx == before.family.xx, axis=(0, -1, -2))
+        same &= np.all(sums.family.size == before.family.size, axis=0)
+        return ["exact" if e else "labels" if s else None for e, s in zip(exact, same)]

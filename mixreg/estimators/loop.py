@@ -1,0 +1,182 @@
+"""The one loop that every estimator runs on.
+
+An estimator says how a pass over the data is made (`sweep`), how parameters
+follow from what the pass added up (`update`), and when a run is finished
+(`finished`). The loop iterates a stack of runs at once, lets finished runs go,
+halves a step after which the objective fell, and says why each run stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.params import Parameters
+from mixreg.sources import Source
+
+Array = NDArray[np.float64]
+Reason = Literal["converged", "labels", "exact", "resampled", "max_iter", "decreased"]
+Progress = Callable[[int, float], None]
+
+SMALLEST_STEP = 2.0**-10
+
+
+class Sums(Protocol):
+    """What a pass adds up to."""
+
+    @property
+    def objective(self) -> Array:
+        """The value of each run that must not fall."""
+        ...
+
+    def take(self, runs: NDArray[np.bool_]) -> Any:
+        """Sums of some runs."""
+        ...
+
+
+class Estimator(Protocol):
+    """An algorithm on the loop."""
+
+    @property
+    def monotone(self) -> bool:
+        """Whether the objective must not fall from one pass to the next."""
+        ...
+
+    def sweep(self, source: Source, iteration: int, params: Parameters) -> Any:
+        """Make one pass at the parameters; return its sums."""
+        ...
+
+    def update(self, sums: Any, params: Parameters) -> Parameters:
+        """Return the next parameters."""
+        ...
+
+    def finished(self, sums: Any, before: Any, control: Control) -> list[Reason | None]:
+        """Say for each run why it is finished, or None. `before` is None at first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """When to stop.
+
+    Attributes
+    ----------
+    max_iter : int
+        Most iterations.
+    tol : float
+        Stop when an iteration raises the log-likelihood by less than `tol`
+        times the number of rows.
+    """
+
+    max_iter: int = 1000
+    tol: float = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Where a run ended.
+
+    Attributes
+    ----------
+    params : Parameters
+        One mixture.
+    objective : float
+        Log-likelihood (or minus AltMin's loss) at those parameters.
+    history : (iterations + 1,) array
+        The objective at every accepted step.
+    reason : str
+        Why it stopped.
+    """
+
+    params: Parameters
+    objective: float
+    history: Array
+    reason: Reason
+
+    @property
+    def n_iter(self) -> int:
+        """Number of updates made."""
+        return len(self.history) - 1
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run ended by itself, at a stationary point."""
+        return self.reason in ("converged", "labels", "exact")
+
+
+def iterate(
+    source: Source,
+    estimator: Estimator,
+    params: Parameters,
+    control: Control,
+    progress: Progress | None = None,
+) -> list[Fit]:
+    """Run an estimator from a stack of starts.
+
+    Parameters
+    ----------
+    source : Source
+    estimator : Estimator
+    params : Parameters
+        A stack of starts.
+    control : Control
+    progress : callable, optional
+        Called with the iteration and the best objective.
+
+    Returns
+    -------
+    list of Fit
+        One for each run, in the order of the starts.
+    """
+    n_runs = params.coef.shape[1]
+    fits: dict[int, Fit] = {}
+    histories: list[list[float]] = [[] for _ in range(n_runs)]
+    active = np.arange(n_runs)
+    base: Parameters = params
+    before: Any = None
+    share = np.ones(n_runs)
+    for iteration in range(control.max_iter + 1):
+        sums = estimator.sweep(source, iteration, params)
+        fell = _fell(sums, before if estimator.monotone else None)
+        for i in np.flatnonzero(~fell):
+            histories[active[i]].append(float(sums.objective[i]))
+        reasons = estimator.finished(sums, before, control)
+        for i in range(len(active)):
+            if fell[i]:
+                reasons[i] = "decreased" if share[i] <= SMALLEST_STEP else None
+            if reasons[i] is None and iteration == control.max_iter:
+                reasons[i] = "max_iter"
+            if reasons[i] is not None:
+                history = np.array(histories[active[i]])
+                at = (base if fell[i] else params).run(i)
+                fits[int(active[i])] = Fit(at, float(history[-1]), history, reasons[i])
+        if progress is not None:
+            progress(iteration, float(np.max(sums.objective)))
+        going = np.array([reason is None for reason in reasons])
+        if not going.any():
+            break
+        goal = estimator.update(sums, params)
+        if fell.any():
+            # A run that fell goes half as far from the same base point.
+            share = np.where(fell, share / 2, 1.0)
+            goal = base.blend(params, np.where(fell, 0.5, 0.0)).choose(fell, goal)
+            kept = np.where(fell, before.objective, sums.objective)
+            base, before = base.choose(fell, params), replace(sums, objective=kept)
+        else:
+            share, base, before = np.ones(len(active)), params, sums
+        params = goal
+        if not going.all():
+            active, share = active[going], share[going]
+            base, params, before = base.take(going), params.take(going), before.take(going)
+    return [fits[run] for run in range(n_runs)]
+
+
+def _fell(sums: Sums, before: Sums | None) -> NDArray[np.bool_]:
+    if before is None:
+        return np.zeros(sums.objective.shape[0], dtype=bool)
+    rounding = 1e-10 * (1 + np.abs(before.objective))
+    return ~(sums.objective >= before.objective - rounding)

@@ -1,0 +1,287 @@
+"""From a source in standard coordinates to a finished fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
+from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
+from mixreg.estimators.loop import Progress
+from mixreg.families import Gaussian
+from mixreg.params import Layout, Parameters, log_gating
+from mixreg.sources import MemorySource
+from mixreg.sources.memory import BlockSource, condensed
+from mixreg.starts.candidates import from_responsibilities, random_directions
+from mixreg.starts.race import Effort, RaceResult, race
+from mixreg.starts.swap import FINISH, SHORT, finish_best, swapped
+from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
+from mixreg.whitening import Whitening
+
+Array = NDArray[np.float64]
+Method = Literal["em", "altmin"]
+
+# EM hands over to Newton steps when an iteration gains less than this a row.
+HANDOVER = 1e-6
+# A component that holds less than this many rows has emptied.
+EMPTY_ROWS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `fit` was asked to do.
+
+    Attributes
+    ----------
+    method : {"em", "altmin"}
+    init : "auto", "random", TensorStart, or a start
+        A start is responsibilities (k, units) or `Parameters` in standard
+        coordinates.
+    effort : Effort
+    control : Control
+    seed : int
+    resample : int or None
+        Number of fresh samples for AltMin.
+    """
+
+    method: Method
+    init: str | TensorStart | Parameters | Array
+    effort: Effort
+    control: Control
+    seed: int
+    resample: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A finished fit in standard coordinates, with what was learnt on the way.
+
+    Attributes
+    ----------
+    fit : Fit
+        Components ordered by weight; objective is the log-likelihood.
+    sums : MixtureStatistics
+        Of the last pass, at the fit's parameters.
+    exact : bool
+        Zero loss with more rows than coefficients in every component.
+    loss : float
+        Mean squared residual under hard labels, in standard units.
+    tensors : tuple of TensorResult
+        Decompositions of the moments, one for each trial noise variance.
+    race : RaceResult or None
+    binds : bool
+        Whether the bound on the variances binds.
+    empty : tuple of int
+        Components (from 0) that stayed empty.
+    revived : int
+        Times that an empty component was seeded again.
+    """
+
+    fit: Fit
+    sums: MixtureStatistics
+    exact: bool
+    loss: float
+    tensors: tuple[TensorResult, ...]
+    race: RaceResult | None
+    binds: bool
+    empty: tuple[int, ...]
+    revived: int
+
+
+def solve(
+    source: MemorySource,
+    whitening: Whitening,
+    family: Gaussian,
+    k: int,
+    options: Options,
+    progress: Progress | None = None,
+) -> Solution:
+    """Start, fit, finish."""
+    rng = np.random.default_rng(options.seed)
+    sample = source.sample(race_rows(k, source.x.shape[1]), rng)
+    tensors: tuple[TensorResult, ...] = ()
+    outcome: RaceResult | None = None
+    if k == 1:
+        start = whitening.start(1)
+    elif isinstance(options.init, str) and options.init == "auto":
+        outcome = race(sample, family, whitening, k, options.effort, rng)
+        tensors, start = outcome.tensors, outcome.fit.params
+    else:
+        tensors, start = _single_start(source, sample, whitening, family, k, options, rng)
+    exact_start = outcome is not None and outcome.exact
+    method = "altmin" if exact_start else options.method
+    run = _run_altmin if method == "altmin" else _run_em
+    fit = run(source, family, start, options, rng, progress)
+    fit, revived = _revive(source, sample, whitening, family, fit, run, options, rng)
+    return _finish(source, family, fit, method, tensors, outcome, revived)
+
+
+def race_rows(k: int, p: int) -> int:
+    """Rows that the race looks at: plenty for k * p coefficients, but bounded."""
+    return int(np.clip(100 * k * p, 6_000, 20_000))
+
+
+def _single_start(
+    source: MemorySource,
+    sample: MemorySource,
+    whitening: Whitening,
+    family: Gaussian,
+    k: int,
+    options: Options,
+    rng: np.random.Generator,
+) -> tuple[tuple[TensorResult, ...], Parameters]:
+    """One start: the tensor's, random directions, or what the user gave."""
+    init = options.init
+    tensor = init if isinstance(init, TensorStart) else TensorStart(30 * k, 20)
+    data = source if isinstance(init, TensorStart) else sample
+    tensors = tuple(tensor_results(data, whitening.has_constant, k, tensor, rng))
+    variance = 0.5 * whitening.variance
+    if isinstance(init, Parameters):
+        return tensors, init
+    if isinstance(init, np.ndarray):
+        block = source.as_block()
+        start = from_responsibilities(block, family, whitening, init[:, None])
+        return tensors, start.run(0)
+    if isinstance(init, str):
+        coef = random_directions(k, 1, whitening, None, rng)[:, 0]
+        return tensors, Parameters(coef, np.full(k, variance), np.full((k, 1), -np.log(k)))
+    starts = [start_from(t, k, variance, 1.0, rng) for t in tensors]
+    if len(starts) == 1:
+        return tensors, starts[0]
+    # With an intercept there is one start for each trial noise variance; the
+    # likelihood of the start itself chooses among them.
+    stack = Parameters.concatenate([s.stacked() for s in starts])
+    scores = sample.sweep(SoftAssignment(Gaussian(equal_variance=True)), stack).objective
+    return tensors, starts[int(np.argmax(scores))]
+
+
+def _run_em(
+    source: MemorySource,
+    family: Gaussian,
+    start: Parameters,
+    options: Options,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> Fit:
+    """EM, then Newton steps, then EM again if the steps did not settle it."""
+    control = options.control
+    # Groups are condensed for EM; the finish, and its numbers, are on rows.
+    data = condensed(source) if source.starts is not None else source
+    first = replace(control, tol=max(control.tol, HANDOVER))
+    fit = iterate(data, EM(family), start.stacked(), first, progress)[0]
+    if fit.reason == "exact":
+        # Hard labels take an exact fit from small residuals to none.
+        return _joined(fit, iterate(source, AltMin(family), fit.params.stacked(), control)[0])
+    if fit.reason != "converged":
+        return fit
+    left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
+    layout = Layout(start.k, ("",) * start.coef.shape[1], family.equal_variance)
+    if not bound_binds(family, fit.params):
+        steps = Control(min(25, left.max_iter), tol=1e-9)
+        end = iterate(source, Newton(family, layout), fit.params.stacked(), steps)[0]
+        if end.reason == "converged" and not bound_binds(family, end.params):
+            return _joined(fit, end)
+    return _joined(fit, iterate(data, EM(family), fit.params.stacked(), left, progress)[0])
+
+
+def _run_altmin(
+    source: MemorySource,
+    family: Gaussian,
+    start: Parameters,
+    options: Options,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> Fit:
+    """The paper's alternating minimisation, with fresh samples if asked for."""
+    hard = Gaussian(family.equal_variance, family.variance_ratio)
+    if options.resample is None or options.method != "altmin":
+        return iterate(source, AltMin(hard), start.stacked(), options.control, progress)[0]
+    parts = tuple(source.split(options.resample, rng))
+    control = replace(options.control, max_iter=options.resample)
+    fit = iterate(source, AltMin(hard, parts), start.stacked(), control, progress)[0]
+    return replace(fit, reason="resampled")
+
+
+def _joined(first: Fit, second: Fit) -> Fit:
+    """One fit out of two stages; the first step of the second repeats a point."""
+    history = np.concatenate([first.history, second.history[1:]])
+    return replace(second, history=history)
+
+
+def bound_binds(family: Gaussian, params: Parameters) -> bool:
+    """Whether the smallest variance sits at the bound."""
+    variance = params.dispersion
+    least = family.variance_ratio * variance.max() * (1 + 1e-6)
+    return bool(not family.equal_variance and variance.min() <= least and params.k > 1)
+
+
+def _empty(sums: MixtureStatistics) -> NDArray[np.intp]:
+    return np.flatnonzero(sums.family.size[:, 0] < EMPTY_ROWS)
+
+
+def _revive(
+    source: MemorySource,
+    sample: MemorySource,
+    whitening: Whitening,
+    family: Gaussian,
+    fit: Fit,
+    run: Callable[..., Fit],
+    options: Options,
+    rng: np.random.Generator,
+) -> tuple[Fit, int]:
+    """Seed components that emptied somewhere else, a few times."""
+    task = HardAssignment(family) if run is _run_altmin else SoftAssignment(family)
+    tries = 0
+    while tries < 3:
+        empty = _empty(source.sweep(task, fit.params.stacked()))
+        if not empty.size or fit.params.k == 1:
+            break
+        tries += 1
+        data: BlockSource = condensed(sample)
+        removed = np.resize(empty, 12)
+        starts = swapped(data.block, family, whitening, fit.params, removed, rng)
+        best = finish_best(data, family, iterate(data, EM(family), starts, SHORT), 4, FINISH)
+        fit = run(source, family, best[0].params, options, rng, None)
+    return fit, tries
+
+
+def _finish(
+    source: MemorySource,
+    family: Gaussian,
+    fit: Fit,
+    method: str,
+    tensors: tuple[TensorResult, ...],
+    outcome: RaceResult | None,
+    revived: int,
+) -> Solution:
+    """Order the components and take the log-likelihood where the fit ended."""
+    hard = source.sweep(HardAssignment(family), fit.params.stacked())
+    params = fit.params
+    if method == "altmin":
+        squares = np.maximum(hard.family.ee[:, 0], 0.0)
+        variance = family.variances(squares, hard.family.size[:, 0])
+        weights = hard.count[:, 0] / hard.count.sum()
+        params = Parameters(params.coef, variance, log_gating(weights))
+    params = params.by_weight()
+    loss = float(hard.mean_square[0])
+    enough = bool((hard.family.size[:, 0] > params.coef.shape[1]).all())
+    exact = loss < 1e-20 and enough
+    soft = source.sweep(SoftAssignment(family), params.stacked())
+    objective = np.inf if exact else float(soft.objective[0])
+    empty = tuple(int(j) for j in _empty(soft)) if params.k > 1 else ()
+    reason = "exact" if exact else fit.reason
+    return Solution(
+        Fit(params, objective, fit.history, reason),
+        soft,
+        exact,
+        loss,
+        tensors,
+        outcome,
+        bound_binds(family, params),
+        empty,
+        revived,
+    )

@@ -1,0 +1,53 @@
+"""Covariance matrices of the estimates."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.inference.information import InformationSums
+
+Array = NDArray[np.float64]
+CovType = Literal["oim", "opg", "robust", "cluster", "none"]
+COV_TYPES: tuple[str, ...] = get_args(CovType)
+
+DESCRIPTIONS = {
+    "oim": "Standard errors from the observed information of the mixture.",
+    "opg": "Standard errors from the outer product of the scores.",
+    "robust": "Standard errors are robust to misspecification (sandwich).",
+    "cluster": "Standard errors are robust to correlation within {clusters} clusters (sandwich).",
+    "none": "Standard errors were not computed (cov_type='none').",
+}
+
+
+def covariance(sums: InformationSums, cov_type: str) -> tuple[Array, bool]:
+    """Covariance of the estimates, and whether the information was regular.
+
+    Where the information matrix is singular or not positive definite, a
+    generalised inverse of its positive part stands in for the inverse.
+    """
+    if cov_type == "opg":
+        return symmetric_inverse(sums.outer)
+    bread, regular = symmetric_inverse(sums.information)
+    if cov_type == "oim":
+        return bread, regular
+    meat = sums.outer
+    if cov_type == "cluster":
+        assert sums.clusters is not None
+        clusters = sums.clusters.shape[0]
+        meat = sums.clusters.T @ sums.clusters * clusters / max(1, clusters - 1)
+    return bread @ meat @ bread, regular
+
+
+def symmetric_inverse(matrix: Array) -> tuple[Array, bool]:
+    """Invert a symmetric matrix; drop directions in which it is not positive."""
+    matrix = 0.5 * (matrix + matrix.T)
+    # Scale first: parameters are in standard coordinates, but logits and
+    # slopes of small components can still differ by orders of magnitude.
+    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
+    values, vectors = np.linalg.eigh(matrix * np.outer(scale, scale))
+    keep = values > 1e-11 * values.max()
+    inverse = (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
+    return inverse * np.outer(scale, scale), bool(keep.all())

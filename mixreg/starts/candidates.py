@@ -1,0 +1,94 @@
+"""Starts other than the tensor's: subspace, random directions, partitions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
+
+from mixreg.blocks import Block, GramBlock
+from mixreg.estimators.em import mstep
+from mixreg.estimators.expectation import GivenAssignment
+from mixreg.families import Gaussian
+from mixreg.families.gaussian import unfold_triangle
+from mixreg.params import Parameters
+from mixreg.whitening import Whitening
+
+Array = NDArray[np.float64]
+
+
+def from_coefficients(coef: Array, variance: float) -> Parameters:
+    """A stack of starts with equal weights from coefficients (k, runs, p)."""
+    k, runs, _ = coef.shape
+    return Parameters(coef, np.full((k, runs), variance), np.full((k, runs, 1), -np.log(k)))
+
+
+def from_responsibilities(
+    block: Block | GramBlock, family: Gaussian, whitening: Whitening, resp: Array
+) -> Parameters:
+    """A stack of starts: one M-step from responsibilities (k, runs, units)."""
+    k, runs = resp.shape[:2]
+    pooled = whitening.start(k).stacked().take(np.zeros(runs, dtype=np.intp))
+    sums = GivenAssignment(family, resp)(block, pooled)
+    return mstep(family, sums, pooled)
+
+
+def one_hot(labels: NDArray[np.intp], k: int) -> Array:
+    """Labels 0..k-1 of shape (..., units) as responsibilities (k, ..., units)."""
+    components = np.arange(k).reshape(-1, *[1] * labels.ndim)
+    return (components == labels).astype(float)
+
+
+def random_directions(
+    k: int, runs: int, whitening: Whitening, basis: Array | None, rng: np.random.Generator
+) -> Array:
+    """Random directions as long as the response, (k, runs, p).
+
+    With a basis (p, r), directions lie in its span: the tensor's subspace.
+    Intercepts are drawn apart, so that slopes keep their length.
+    """
+    p = whitening.pooled.shape[0]
+    d = p if basis is None else basis.shape[1]
+    drawn = rng.standard_normal((k, runs, d))
+    drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
+    coef = drawn if basis is None else drawn @ basis.T
+    if whitening.has_constant and p > 1:
+        spread = np.sqrt(max(whitening.variance, 1e-3))
+        around = spread * coef
+        around[..., 1:] *= np.sqrt(0.5)
+        around += whitening.pooled
+        return np.asarray(around)
+    return np.asarray(coef)
+
+
+def own_fits(block: GramBlock, strength: float, whitening: Whitening) -> Array:
+    """Coefficients of each unit's own fit, shrunk to the pooled fit, (units, p)."""
+    p = block.p
+    full = unfold_triangle(block.gram, p + 1)
+    lhs = full[:, :p, :p] + strength * np.eye(p)
+    rhs = full[:, :p, p] + strength * whitening.pooled
+    return np.asarray(np.linalg.solve(lhs, rhs[..., None])[..., 0])
+
+
+def partitions(
+    block: Block | GramBlock,
+    k: int,
+    runs: int,
+    whitening: Whitening,
+    rng: np.random.Generator,
+) -> Array:
+    """Clusters of groups by their own fits, or of rows by position, (k, runs, units)."""
+    if isinstance(block, GramBlock):
+        points = own_fits(block, 1.0, whitening)
+    else:
+        points = np.column_stack([block.x, block.y])
+    spread = points.std(axis=0)
+    points = (points - points.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    resp = np.empty((k, runs, block.units))
+    for run in range(runs):
+        # Each run looks along other directions, so that runs differ.
+        look = points * rng.uniform(0.2, 1.0, points.shape[1])
+        _, labels = kmeans2(look, k, iter=10, minit="++", missing="warn", rng=rng)
+        resp[:, run] = one_hot(labels.astype(np.intp), k)
+    # A little of every component everywhere keeps empty clusters alive.
+    return 0.95 * resp + 0.05 / k

@@ -1,0 +1,207 @@
+"""The race: many starts, short runs, the best few to the end, then swaps.
+
+Everything runs on one block, a sample if the data are large, with all runs in
+one stack. In the noiseless model a loss of zero proves that the answer was
+found; the race stops there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.estimators.altmin import AltMin
+from mixreg.estimators.em import EM
+from mixreg.estimators.loop import Control, Fit, iterate
+from mixreg.families import Gaussian
+from mixreg.params import Parameters
+from mixreg.sources.memory import BlockSource, MemorySource, condensed
+from mixreg.starts.candidates import (
+    from_coefficients,
+    from_responsibilities,
+    partitions,
+    random_directions,
+)
+from mixreg.starts.swap import FINISH, finish_best, swap_search
+from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
+from mixreg.whitening import Whitening
+
+Array = NDArray[np.float64]
+
+FINALISTS = 4
+# Rounds of starts that are run while no two finalists agree.
+ROUNDS = 6
+# Mean squared residual (unit variance) that makes a run worth certifying.
+PROMISING = 1e-9
+ANNEAL = Control(max_iter=20, tol=0.0)
+FREE = Control(max_iter=10, tol=0.0)
+HARD = Control(max_iter=25)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to look.
+
+    Attributes
+    ----------
+    n_init : int
+        Starts in the race. The swap search gives up after `5 * n_init * k`
+        failures in a row, or after one batch when all finalists agree.
+    """
+
+    n_init: int = 16
+
+    def patience(self, k: int) -> int:
+        """Swaps in a row that must fail."""
+        return 4 * self.n_init * k
+
+
+@dataclass(frozen=True, slots=True)
+class StartRecord:
+    """What one start reached: its kind, and log-likelihoods in standard units."""
+
+    kind: str
+    reached: float
+
+
+@dataclass(frozen=True, slots=True)
+class RaceResult:
+    """The winner, and how the race went.
+
+    Attributes
+    ----------
+    fit : Fit
+        The winner, on the race's data.
+    records : tuple of StartRecord
+        One a start.
+    agreed, finalists : int
+        Starts run to the end, and how many of them reached the winner.
+    swaps, accepted : int
+        Swaps tried and accepted.
+    rows : int
+        Rows the race was run on.
+    exact : bool
+        Whether the winner reached zero loss on the race's rows.
+    tensors : tuple of TensorResult
+        Decompositions of the moments, one for each trial noise variance.
+    """
+
+    fit: Fit
+    records: tuple[StartRecord, ...]
+    agreed: int
+    finalists: int
+    swaps: int
+    accepted: int
+    rows: int
+    exact: bool
+    tensors: tuple[TensorResult, ...]
+
+
+def candidate_starts(
+    source: BlockSource,
+    family: Gaussian,
+    whitening: Whitening,
+    k: int,
+    n_init: int,
+    tensors: list[TensorResult],
+    subspace: Array,
+    rng: np.random.Generator,
+) -> tuple[list[str], Parameters]:
+    """Tensor starts first, then subspace, random and partition starts in turn."""
+    variance = 0.5 * whitening.variance
+    stacks = [start_from(t, k, variance, 1.0, rng).stacked() for t in tensors[:n_init]]
+    kinds = ["tensor"] * len(stacks)
+    cycle = ["subspace", "random", "partition", "subspace", "random"]
+    wanted = [cycle[i % len(cycle)] for i in range(max(0, n_init - len(stacks)))]
+    for kind in ("subspace", "random", "partition"):
+        runs = wanted.count(kind)
+        if not runs:
+            continue
+        if kind == "partition":
+            resp = partitions(source.block, k, runs, whitening, rng)
+            stacks.append(from_responsibilities(source.block, family, whitening, resp))
+        else:
+            basis = subspace if kind == "subspace" else None
+            coef = random_directions(k, runs, whitening, basis, rng)
+            stacks.append(from_coefficients(coef, variance))
+        kinds += [kind] * runs
+    return kinds, Parameters.concatenate(stacks)
+
+
+def race(
+    sample: MemorySource,
+    family: Gaussian,
+    whitening: Whitening,
+    k: int,
+    effort: Effort,
+    rng: np.random.Generator,
+) -> RaceResult:
+    """Find the best fit of k components on a sample of the data."""
+    source = condensed(sample)
+    options = TensorStart(n_starts=30 * k, n_iter=20)
+    tensors = tensor_results(sample, whitening.has_constant, k, options, rng)
+    common = Gaussian(equal_variance=True)
+    entries: list[tuple[str, Fit]] = []
+    finals: list[Fit] = []
+    fresh = tensors
+    for _ in range(ROUNDS):
+        kinds, starts = candidate_starts(
+            source, common, whitening, k, effort.n_init, fresh, tensors[0].subspace, rng
+        )
+        # A common variance that shrinks as the fit improves is an annealing
+        # schedule for free; free variances come after it.
+        short = iterate(source, EM(common), starts, ANNEAL)
+        certified = certify(sample, source, short)
+        if certified is not None:
+            entries += zip(kinds, short, strict=True)
+            return RaceResult(
+                certified, _records(entries), 1, 1, 0, 0, sample.rows, True, tuple(tensors)
+            )
+        if not family.equal_variance:
+            stack = Parameters.concatenate([fit.params.stacked() for fit in short])
+            short = iterate(source, EM(family), stack, FREE)
+        entries += zip(kinds, short, strict=True)
+        finals += finish_best(source, family, short, FINALISTS, FINISH)
+        finals.sort(key=lambda fit: -fit.objective)
+        if _agreed(finals, finals[0], sample.rows) > 1:
+            break
+        fresh = []
+    swaps = swap_search(source, family, whitening, finals[0], effort.patience(k), rng)
+    fit = swaps.fit
+    hard = certify(sample, source, [fit])
+    return RaceResult(
+        hard or fit,
+        _records(entries),
+        _agreed(finals, fit, sample.rows),
+        len(finals),
+        swaps.tried,
+        swaps.accepted,
+        sample.rows,
+        hard is not None,
+        tuple(tensors),
+    )
+
+
+def _agreed(finals: list[Fit], winner: Fit, rows: int) -> int:
+    """How many runs ended where the winner did."""
+    return sum(winner.objective - fit.objective < 1e-4 * rows**0.5 for fit in finals)
+
+
+def _records(entries: list[tuple[str, Fit]]) -> tuple[StartRecord, ...]:
+    return tuple(StartRecord(kind, fit.objective) for kind, fit in entries)
+
+
+def certify(sample: MemorySource, source: BlockSource, fits: list[Fit]) -> Fit | None:
+    """Finish the best runs with hard labels; return one that reaches zero loss."""
+    hard = AltMin(Gaussian(equal_variance=True))
+    order = np.argsort([-fit.objective for fit in fits])[:3]
+    stack = Parameters.concatenate([fits[i].params.stacked() for i in order])
+    for fit in iterate(source, hard, stack, HARD):
+        if -fit.objective > PROMISING * sample.rows:
+            continue
+        done = iterate(sample, hard, fit.params.stacked(), HARD)[0]
+        if done.reason == "exact":
+            return done
+    return None

@@ -1,0 +1,140 @@
+"""Swap search: take a component away, seed it elsewhere, keep what is better.
+
+EM cannot move a component across a valley of the likelihood. A swap can: it
+hands one component's units to the others, seeds the component on units that
+some few units' own fit explains well, takes a few EM steps, and finishes what
+looks promising. Many swaps are tried as one stack of runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.blocks import Block, GramBlock
+from mixreg.estimators.em import EM
+from mixreg.estimators.expectation import normalise
+from mixreg.estimators.loop import Control, Fit, iterate
+from mixreg.families import Gaussian
+from mixreg.params import Parameters
+from mixreg.sources.memory import BlockSource
+from mixreg.starts.candidates import from_responsibilities
+from mixreg.whitening import Whitening
+
+Array = NDArray[np.float64]
+
+BATCH = 24
+SHORT = Control(max_iter=8, tol=0.0)
+FINISH = Control(max_iter=200, tol=1e-7)
+
+
+@dataclass(frozen=True, slots=True)
+class SwapResult:
+    """Where the search ended.
+
+    Attributes
+    ----------
+    fit : Fit
+        The best fit found.
+    tried, accepted : int
+        Swaps.
+    """
+
+    fit: Fit
+    tried: int
+    accepted: int
+
+
+def seed_masks(
+    block: Block | GramBlock,
+    family: Gaussian,
+    whitening: Whitening,
+    misfit: Array,
+    runs: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Units on which to seed a component, (runs, units) of zeros and ones.
+
+    A few units are drawn, half of the time those that the current fit explains
+    badly; their own fit is made, and the units it explains best are taken.
+    """
+    units, p = block.units, whitening.pooled.shape[0]
+    alone = isinstance(block, GramBlock) and float(np.median(block.size)) > p
+    few = 1 if alone else p + 1
+    masks = np.zeros((1, runs, units))
+    bad = misfit / misfit.sum()
+    for run in range(runs):
+        odds = bad if run % 2 else None
+        drawn = rng.choice(units, min(few, units), replace=False, p=odds)
+        masks[0, run, drawn] = 1.0
+    own = from_responsibilities(block, family, whitening, masks)
+    residuals = family.residuals(block, own)[0]
+    if isinstance(block, Block):
+        residuals = block.per_unit(residuals**2)
+    per_row = residuals / block.size
+    least = min(units, 2 if alone else 2 * (p + 1))
+    most = max(least + 1, units // 4)
+    for run in range(runs):
+        take = int(rng.integers(least, most + 1))
+        masks[0, run] = 0.0
+        masks[0, run, np.argpartition(per_row[run], min(take, units - 1))[:take]] = 1.0
+    return np.asarray(masks[0])
+
+
+def swapped(
+    block: Block | GramBlock,
+    family: Gaussian,
+    whitening: Whitening,
+    params: Parameters,
+    removed: NDArray[np.intp],
+    rng: np.random.Generator,
+) -> Parameters:
+    """A stack of starts, in each of which one component was moved."""
+    runs = len(removed)
+    joint = family.log_density(block, params, family.residuals(block, params))
+    joint += params.log_weights[..., None]
+    misfit = -np.logaddexp.reduce(joint, axis=0) / block.size
+    misfit = np.argsort(np.argsort(misfit)) + 1.0
+    stack = np.repeat(joint[:, None], runs, axis=1)
+    stack[removed, np.arange(runs)] = -np.inf
+    normalise(stack)
+    masks = seed_masks(block, family, whitening, misfit, runs, rng)
+    stack *= 1 - masks
+    stack[removed, np.arange(runs)] = masks
+    return from_responsibilities(block, family, whitening, stack)
+
+
+def finish_best(
+    source: BlockSource, family: Gaussian, fits: list[Fit], keep: int, control: Control
+) -> list[Fit]:
+    """Run the best few of some short runs to the end, best first."""
+    order = np.argsort([-fit.objective for fit in fits])[:keep]
+    stack = Parameters.concatenate([fits[i].params.stacked() for i in order])
+    done = iterate(source, EM(family), stack, control)
+    return sorted(done, key=lambda fit: -fit.objective)
+
+
+def swap_search(
+    source: BlockSource,
+    family: Gaussian,
+    whitening: Whitening,
+    fit: Fit,
+    patience: int,
+    rng: np.random.Generator,
+) -> SwapResult:
+    """Defend a fit against swaps until `patience` of them in a row have failed."""
+    k = fit.params.k
+    tried = failed = accepted = 0
+    while failed < patience and fit.reason != "exact":
+        removed = np.arange(tried, tried + BATCH) % k
+        starts = swapped(source.block, family, whitening, fit.params, removed, rng)
+        short = iterate(source, EM(family), starts, SHORT)
+        best = finish_best(source, family, short, 4, FINISH)[0]
+        tried += BATCH
+        failed += BATCH
+        gain = best.objective - fit.objective
+        if gain > 1e-6 * whitening.rows**0.5 or best.reason == "exact":
+            fit, failed, accepted = best, 0, accepted + 1
+    return SwapResult(fit, tried, accepted)

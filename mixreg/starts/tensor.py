@@ -1,0 +1,175 @@
+"""Tensor starts: the paper's Algorithm 1, in standard coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tensorly as tl
+from numpy.typing import NDArray
+
+from mixreg.errors import InputError
+from mixreg.params import Parameters, log_gating
+from mixreg.sources import MemorySource, Source
+from mixreg.starts.moments import (
+    Moments,
+    MomentSums,
+    TakeMoments,
+    TakeThird,
+    component_moments,
+    largest_noise,
+    whitened_third,
+)
+from mixreg.starts.power import SymmetricDecomposition, robust_power_method
+
+Array = NDArray[np.float64]
+
+# Shares of the largest possible noise variance that are tried in turn.
+NOISE_GRID = (0.0, 0.3, 0.6, 0.8, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorStart:
+    """How the tensor start is made.
+
+    Attributes
+    ----------
+    n_starts : int or None
+        L, power starts for each component; 200 k^2 if None, as in the paper.
+    n_iter : int or None
+        N, power iterations; 20 log k if None, as in the paper.
+    split : bool
+        Use one half of the data for the second moment and the other for the
+        third, as the paper's analysis (not its experiments) does.
+    """
+
+    n_starts: int | None = None
+    n_iter: int | None = None
+    split: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("n_starts", "n_iter"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, or None for the paper's; got {value}")
+
+    def starts_for(self, k: int) -> int:
+        """L for k components."""
+        return 200 * k**2 if self.n_starts is None else self.n_starts
+
+    def iterations_for(self, k: int) -> int:
+        """N for k components."""
+        return max(10, round(20 * np.log(k))) if self.n_iter is None else self.n_iter
+
+
+@dataclass(frozen=True, slots=True)
+class TensorResult:
+    """A decomposition of the moments, and the start it gives.
+
+    Attributes
+    ----------
+    weights : (r,) array
+    vectors : (r, d) array
+        Component vectors, in standard coordinates.
+    spectrum : (d,) array
+        Eigenvalues of the second moment, largest first.
+    subspace : (d, r) array
+        Orthonormal basis of the leading eigenvectors.
+    decomposition : SymmetricDecomposition
+        Of the whitened third moment.
+    noise : float
+        Assumed noise variance.
+    skewness, kurtosis : (d,) arrays
+        Third moment, and excess fourth moment, of each standard regressor; 0
+        if it is Gaussian.
+    """
+
+    weights: Array
+    vectors: Array
+    spectrum: Array
+    subspace: Array
+    decomposition: SymmetricDecomposition
+    noise: float
+    skewness: Array
+    kurtosis: Array
+
+
+def take_moments(source: Source, has_constant: bool) -> MomentSums:
+    """First pass: moments that need no projection."""
+    return source.sweep(TakeMoments(has_constant))
+
+
+def decompose(
+    third_source: Source,
+    sums: MomentSums,
+    has_constant: bool,
+    k: int,
+    noise: float,
+    options: TensorStart,
+    rng: np.random.Generator,
+) -> TensorResult:
+    """Whiten the second moment, decompose the third, map back."""
+    moments: Moments = component_moments(sums, has_constant, noise)
+    values, basis = tl.eigh(moments.second)
+    order = np.argsort(values)[::-1]
+    rank = min(k, len(values))
+    spectrum, subspace = np.asarray(values)[order], np.asarray(basis)[:, order[:rank]]
+    # Sampling error can make small eigenvalues negative; the whitener then
+    # takes a small positive one in their place.
+    kept = np.maximum(spectrum[:rank], 1e-3 * max(spectrum[0], 1e-12))
+    whitener = subspace / np.sqrt(kept)
+    slopes = whitener[1:] if has_constant else whitener
+    third = third_source.sweep(TakeThird(has_constant, slopes))
+    tensor = whitened_third(third, moments, whitener, sums.y3 / sums.rows)
+    parts = robust_power_method(
+        tensor, rank, options.starts_for(k), options.iterations_for(k), rng
+    )
+    vectors = parts.values[:, None] * (parts.vectors @ (subspace * np.sqrt(kept)).T)
+    weights = 1 / np.maximum(parts.values**2, 1.0)
+    return TensorResult(
+        weights,
+        vectors,
+        spectrum,
+        subspace,
+        parts,
+        noise,
+        sums.z3 / sums.rows,
+        sums.z4 / sums.rows - 3.0,
+    )
+
+
+def tensor_results(
+    source: MemorySource,
+    has_constant: bool,
+    k: int,
+    options: TensorStart,
+    rng: np.random.Generator,
+    noise_grid: tuple[float, ...] = NOISE_GRID,
+) -> list[TensorResult]:
+    """Decompose once for each trial noise variance (once, with no constant)."""
+    second, third = source.split(2, rng) if options.split else (source, source)
+    sums = take_moments(second, has_constant)
+    grid = noise_grid if has_constant else (0.0,)
+    top = largest_noise(sums) if has_constant else 0.0
+    return [
+        decompose(third, sums, has_constant, k, share * top, options, rng) for share in grid
+    ]
+
+
+def start_from(
+    result: TensorResult, k: int, variance: float, spread: float, rng: np.random.Generator
+) -> Parameters:
+    """Turn a decomposition into a start, filling up with random vectors if k > rank."""
+    rank, d = result.vectors.shape
+    coef = np.empty((k, d))
+    coef[:rank] = result.vectors
+    weights = np.full(k, 1 / k)
+    weights[:rank] = np.clip(result.weights, 0.1 / k, 1.0)
+    if k > rank:
+        directions = rng.standard_normal((k - rank, d))
+        coef[rank:] = spread * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    # An eigenvector that never rose above the noise can be any length.
+    length = np.linalg.norm(coef, axis=1, keepdims=True)
+    coef *= np.minimum(1.0, 10.0 / np.maximum(length, 1e-300))
+    return Parameters(coef, np.full(k, variance), log_gating(weights / weights.sum()))

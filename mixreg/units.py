@@ -1,0 +1,125 @@
+"""Groups and case weights: which rows share a label, and how much they count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mixreg.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What gets one label each: rows, or groups of rows.
+
+    Attributes
+    ----------
+    order : (n,) int array or None
+        Row order in which groups are contiguous; None if rows already are.
+    starts : (units,) int array or None
+        First row of each group in that order; None when rows are units.
+    labels : pandas Index or None
+        Group names, in the order of the units.
+    weight : (units,) array or None
+    """
+
+    order: NDArray[np.intp] | None
+    starts: NDArray[np.intp] | None
+    labels: pd.Index | None
+    weight: Array | None
+
+    def to_rows(self, values: Any, n: int) -> Any:
+        """Spread values (units, ...) over the rows in the user's order."""
+        if self.starts is None:
+            return values
+        spread = np.repeat(values, np.diff(self.starts, append=n), axis=0)
+        if self.order is None:
+            return spread
+        out = np.empty_like(spread)
+        out[self.order] = spread
+        return out
+
+
+def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> Any:
+    """Resolve an argument that may be a column's name or an array."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if data is not None:
+            if value not in data.columns:
+                raise InputError(
+                    f"{name}={value!r} is not a column of data; columns are "
+                    f"{', '.join(map(str, data.columns[:20]))}"
+                )
+            return data[value]
+        try:
+            return namespace[value]
+        except (KeyError, TypeError):
+            raise InputError(
+                f"{name}={value!r} was not found; pass an array, or data with that column"
+            ) from None
+    values = value if isinstance(value, (pd.Series, pd.Categorical)) else np.asarray(value)
+    if np.ndim(values) != 1:
+        raise InputError(f"{name} must have one dimension; got shape {np.shape(values)}")
+    if data is not None and len(values) != len(data):
+        raise InputError(f"{name} has length {len(values)}, but data has {len(data)} rows")
+    return values
+
+
+def present(*columns: Any) -> NDArray[np.bool_] | None:
+    """Rows at which none of the columns is missing; None if all columns are None."""
+    masks = [np.asarray(pd.notna(values)) for values in columns if values is not None]
+    if not masks:
+        return None
+    if len({len(mask) for mask in masks}) > 1:
+        raise InputError(
+            f"groups and weights have different lengths: {' and '.join(str(len(m)) for m in masks)}"
+        )
+    return np.asarray(np.logical_and.reduce(masks))
+
+
+def make_units(groups: Any, weights: Any, kept: NDArray[np.bool_], index: pd.Index) -> Units:
+    """Sort out groups and weights of the rows that were kept."""
+    weight = None if weights is None else _check_weights(np.asarray(weights)[kept], index)
+    if groups is None:
+        return Units(None, None, None, weight)
+    values = groups[kept] if not isinstance(groups, pd.Series) else groups[kept].array
+    codes, labels = pd.factorize(values)
+    labels = pd.Index(labels)
+    order = None
+    if np.any(np.diff(codes) < 0):
+        order = np.argsort(codes, kind="stable")
+        codes = codes[order]
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    if weight is not None:
+        ordered = weight if order is None else weight[order]
+        first = ordered[starts]
+        varies = np.flatnonzero(ordered != first[codes])
+        if varies.size:
+            raise InputError(
+                f"weights vary within group {labels[codes[varies[0]]]!r}; a group counts as a "
+                "whole, so give all its rows the same weight"
+            )
+        weight = first
+    return Units(order, starts, labels, weight)
+
+
+def _check_weights(weight: Any, index: pd.Index) -> Array:
+    try:
+        weight = np.asarray(weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"weights are not numeric ({error}); give numbers >= 0") from error
+    bad = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
+    if bad.size:
+        raise InputError(
+            f"weights must be finite and not negative; row {index[bad[0]]!r} has {weight[bad[0]]}"
+        )
+    if not weight.any():
+        raise InputError("weights are all zero; give some rows a positive weight")
+    return weight
