@@ -14,8 +14,8 @@ from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, Sof
 from mixreg.estimators.loop import Progress
 from mixreg.families import Gaussian
 from mixreg.params import Layout, Parameters, log_gating
-from mixreg.sources import MemorySource
-from mixreg.sources.memory import BlockSource, condensed
+from mixreg.sources import MemorySource, Source
+from mixreg.sources.memory import BlockSource, condensed, condensing_pays, standardised
 from mixreg.starts.candidates import from_responsibilities, random_directions
 from mixreg.starts.race import Effort, RaceResult, race
 from mixreg.starts.swap import FINISH, SHORT, finish_best, swapped
@@ -93,36 +93,41 @@ class Solution:
 
 
 def solve(
-    source: MemorySource,
+    raw: MemorySource,
     whitening: Whitening,
     family: Gaussian,
     k: int,
     options: Options,
     progress: Progress | None = None,
-) -> Solution:
-    """Start, fit, finish."""
+) -> tuple[MemorySource, Solution]:
+    """Start, fit, finish.
+
+    `raw` has the user's columns. Its standardised copy is made only after the
+    race, which needs just a sample, so that the two never share the memory.
+    """
     rng = np.random.default_rng(options.seed)
-    sample = source.sample(race_rows(k, source.x.shape[1]), rng)
+    sample = standardised(raw.sample(race_rows(k, raw.x.shape[1]), rng), whitening)
     tensors: tuple[TensorResult, ...] = ()
     outcome: RaceResult | None = None
-    if k == 1:
-        start = whitening.start(1)
-    elif isinstance(options.init, str) and options.init == "auto":
+    if k > 1 and isinstance(options.init, str) and options.init == "auto":
         outcome = race(sample, family, whitening, k, options.effort, rng)
         tensors, start = outcome.tensors, outcome.fit.params
-    else:
+    source = sample if sample.rows == raw.rows else standardised(raw, whitening)
+    if k == 1:
+        start = whitening.start(1)
+    elif outcome is None:
         tensors, start = _single_start(source, sample, whitening, family, k, options, rng)
     exact_start = outcome is not None and outcome.exact
     method = "altmin" if exact_start else options.method
     run = _run_altmin if method == "altmin" else _run_em
     fit = run(source, family, start, options, rng, progress)
     fit, revived = _revive(source, sample, whitening, family, fit, run, options, rng)
-    return _finish(source, family, fit, method, tensors, outcome, revived)
+    return source, _finish(source, family, fit, method, tensors, outcome, revived)
 
 
 def race_rows(k: int, p: int) -> int:
     """Rows that the race looks at: plenty for k * p coefficients, but bounded."""
-    return int(np.clip(100 * k * p, 6_000, 20_000))
+    return int(np.clip(50 * k * p, 5_000, 20_000))
 
 
 def _single_start(
@@ -169,8 +174,8 @@ def _run_em(
 ) -> Fit:
     """EM, then Newton steps, then EM again if the steps did not settle it."""
     control = options.control
-    # Groups are condensed for EM; the finish, and its numbers, are on rows.
-    data = condensed(source) if source.starts is not None else source
+    # Long groups are condensed for EM; the finish, and its numbers, are on rows.
+    data: Source = condensed(source) if condensing_pays(source) else source
     first = replace(control, tol=max(control.tol, HANDOVER))
     fit = iterate(data, EM(family), start.stacked(), first, progress)[0]
     if fit.reason == "exact":

@@ -258,20 +258,25 @@ class MixReg:
         if cov_type not in COV_TYPES:
             raise InputError(f"cov_type={cov_type!r} is unknown; use one of {', '.join(COV_TYPES)}")
         clusters = self._clusters(cov_type, cov_kwds)
-        source = self._standard_source()
         with tqdm(disable=not progress, desc="mixreg", unit="it") as bar:
 
             def report(iteration: int, objective: float) -> None:
                 bar.update()
                 bar.set_postfix(objective=f"{self._whitening.log_likelihood(objective):.4f}")
 
-            solution = solve(
-                source, self._whitening, self.family, self.k, options, report if progress else None
+            source, solution = solve(
+                self.source,
+                self._whitening,
+                self.family,
+                self.k,
+                options,
+                report if progress else None,
             )
-        posterior = self._posterior(source, solution, options)
         estimated = estimate(
             source, self._whitening, self.layout, self.family, solution, method, cov_type, clusters
         )
+        del source
+        posterior = self._posterior(estimated.params, method)
         self._warn(solution, estimated)
         return MixRegResults(self, solution, estimated, posterior, options)
 
@@ -376,22 +381,13 @@ class MixReg:
             codes = (codes if units.order is None else codes[units.order])[units.starts]
         return pd.factorize(codes)[0].astype(np.intp)
 
-    def _standard_source(self) -> MemorySource:
-        """The rows in standard coordinates, made block by block."""
-        white, raw = self._whitening, self.source
-        x = np.empty_like(raw.x)
-        for block in raw.blocks():
-            row = block.first if raw.starts is None else int(raw.starts[block.first])
-            np.matmul(block.x, white.basis, out=x[row : row + block.rows])
-        return MemorySource(x, (raw.y - white.shift) / white.scale, raw.weight, raw.starts)
-
-    def _posterior(self, source: MemorySource, solution: Solution, options: Options) -> Array:
-        params = solution.fit.params
-        if options.method == "altmin":
-            params = Parameters(
-                params.coef, np.full(self.k, 1e-24), np.full((self.k, 1), -np.log(self.k))
-            )
-        return source.sweep(Posterior(self.family), params).join()
+    def _posterior(self, params: Parameters, method: str) -> Array:
+        """Posterior probabilities (k, units); for "altmin" they are 0 or 1."""
+        if method == "altmin":
+            tiny = 1e-24 * self._whitening.scale**2
+            uniform = np.full((self.k, 1), -np.log(self.k))
+            params = Parameters(params.coef, np.full(self.k, tiny), uniform)
+        return self.source.sweep(Posterior(self.family), params).join()
 
     def _warn(self, solution: Solution, estimated: Estimate) -> None:
         fit = solution.fit

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 Array = NDArray[np.float64]
 
@@ -43,12 +43,14 @@ class Parameters:
     @property
     def weights(self) -> Array:
         """Class probabilities of a constant gate, (k, [runs])."""
-        return np.asarray(softmax(self.gating[..., 0], axis=0))
+        return np.exp(self.log_weights)
 
     @property
     def log_weights(self) -> Array:
         """Logarithms of `weights`."""
-        return np.asarray(log_softmax(self.gating[..., 0], axis=0))
+        gate = self.gating[..., 0]
+        gate = gate - gate.max(axis=0)
+        return np.asarray(gate - np.log(np.exp(gate).sum(axis=0)))
 
     def permute(self, order: Sequence[int] | NDArray[np.intp]) -> Parameters:
         """Reorder the components."""

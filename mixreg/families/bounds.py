@@ -57,5 +57,6 @@ def _clip_one(variance: Array, size: Array, ratio: float) -> Array:
     if candidates.shape[0] == 0:
         return variance
     clipped = np.clip(variance, candidates[:, None], candidates[:, None] / ratio)
-    cost = (size * (np.log(clipped) + variance / clipped)).sum(axis=1)
+    with np.errstate(over="ignore"):
+        cost = (size * (np.log(clipped) + variance / clipped)).sum(axis=1)
     return np.asarray(clipped[np.argmin(cost)])

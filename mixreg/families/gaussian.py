@@ -9,6 +9,7 @@ when a fit becomes exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,10 +168,12 @@ def _loop_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Arra
         keep = np.flatnonzero(r > NEGLIGIBLE)
         if keep.shape[0] < 0.8 * block.rows:
             r, e, x = r[keep], e[keep], x[keep]
-        rx = x * r[:, None]
-        xx[i] = rx.T @ x
-        xe[i] = e @ rx
-        ee[i] = (r * e) @ e
+        # The product of an array with its own transpose costs half of another.
+        root = x * np.sqrt(r)[:, None]
+        xx[i] = root.T @ root
+        re = r * e
+        xe[i] = re @ x
+        ee[i] = re @ e
     return xx, xe, ee
 
 
@@ -182,10 +185,16 @@ def _pair_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Arra
 
 def unfold_triangle(triangles: Array, p: int) -> Array:
     """Upper triangles (runs, p (p + 1) / 2) as symmetric matrices (runs, p, p)."""
+    return np.asarray(triangles[:, _positions(p)])
+
+
+@lru_cache(maxsize=32)
+def _positions(p: int) -> NDArray[np.intp]:
+    """Where each entry of a symmetric matrix stands in its upper triangle."""
     rows, cols = np.triu_indices(p)
     position = np.empty((p, p), dtype=np.intp)
     position[rows, cols] = position[cols, rows] = np.arange(rows.shape[0])
-    return np.asarray(triangles[:, position])
+    return position
 
 
 def _condensed_statistics(block: GramBlock, coef: Array, resp: Array) -> GaussianStatistics:

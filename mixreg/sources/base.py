@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from mixreg.blocks import Block, GramBlock
@@ -31,8 +31,8 @@ class Source(Protocol):
         ...
 
 
-def sweep(blocks: Iterator[Any], task: Task[T], params: Any = None) -> T:
-    """Run `task(block, params)` on every block and add up the results."""
+def sweep(blocks: Iterable[Any], task: Task[T], params: Any = None) -> T:
+    """Run `task(block, params)` on every block and add up the results, in order."""
     total: Any = None
     for block in blocks:
         part = task(block, params)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -12,9 +14,14 @@ from numpy.typing import NDArray
 
 from mixreg.blocks import Block, GramBlock, column_pairs, condense
 from mixreg.sources.base import Task, sweep
+from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
+
+# Sources with fewer blocks are not worth starting threads for.
+THREADED_BLOCKS = 32
+CHUNKS = 8
 
 # A block's regressors should stay in the processor's cache between the
 # products of one pass; 2,000 to 4,000 rows of 20 columns measured fastest.
@@ -78,8 +85,19 @@ class MemorySource:
             )
 
     def sweep(self, task: Task[T], params: Any = None) -> T:
-        """Run a task on every block and add up what it returns."""
-        return sweep(self.blocks(), task, params)
+        """Run a task on every block and add up what it returns.
+
+        Large sources are swept by threads. Chunks are the same however many
+        threads there are, so sums have the same bits on every machine.
+        """
+        if len(self.cuts) < THREADED_BLOCKS:
+            return sweep(self.blocks(), task, params)
+        blocks = list(self.blocks())
+        size = -(-len(blocks) // CHUNKS)
+        chunks = [blocks[i : i + size] for i in range(0, len(blocks), size)]
+        with ThreadPoolExecutor(min(CHUNKS, os.cpu_count() or 1)) as pool:
+            parts = list(pool.map(lambda chunk: sweep(chunk, task, params), chunks))
+        return sweep(parts, _itself)
 
     def as_block(self) -> Block:
         """All rows as one block."""
@@ -109,6 +127,19 @@ class MemorySource:
         return self.take_units(np.sort(rng.choice(self.units, units, replace=False)))
 
 
+def _itself(part: T, params: Any = None) -> T:
+    return part
+
+
+def standardised(raw: MemorySource, whitening: Whitening) -> MemorySource:
+    """The rows in standard coordinates, made block by block into one new array."""
+    x = np.empty_like(raw.x)
+    for _, _, row, end in raw.cuts:
+        np.matmul(raw.x[row:end], whitening.basis, out=x[row:end])
+    y = (raw.y - whitening.shift) / whitening.scale
+    return MemorySource(x, y, raw.weight, raw.starts)
+
+
 @dataclass(frozen=True)
 class BlockSource:
     """One block, rows or condensed, as a source of its own."""
@@ -129,6 +160,12 @@ class BlockSource:
 KEPT_BYTES = 64_000_000
 
 
+def condensing_pays(source: MemorySource) -> bool:
+    """Whether groups are long enough for cross products to be smaller than rows."""
+    p = source.x.shape[1]
+    return source.starts is not None and source.units * (p + 1) * (p + 2) < source.rows * p
+
+
 def condensed(source: MemorySource) -> BlockSource:
     """Serve a source as one block, with products of regressors kept if they fit.
 
@@ -136,7 +173,7 @@ def condensed(source: MemorySource) -> BlockSource:
     needs of them.
     """
     p = source.x.shape[1]
-    if source.units * p * (p + 1) * 4 > KEPT_BYTES:
+    if source.units * p * (p + 1) * 4 > KEPT_BYTES and not condensing_pays(source):
         return BlockSource(source.as_block())
     if source.starts is None:
         return BlockSource(replace(source.as_block(), pairs=column_pairs(source.x)))

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.blocks import GramBlock
 from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
+from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.loop import Control, Fit, iterate
 from mixreg.families import Gaussian
 from mixreg.params import Parameters
@@ -24,18 +26,19 @@ from mixreg.starts.candidates import (
     partitions,
     random_directions,
 )
-from mixreg.starts.swap import FINISH, finish_best, swap_search
+from mixreg.starts.swap import BATCH, FINISH, SwapResult, finish_best, swap_search
 from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
 
 FINALISTS = 4
-# Rounds of starts that are run while no two finalists agree.
-ROUNDS = 6
 # Mean squared residual (unit variance) that makes a run worth certifying.
 PROMISING = 1e-9
-ANNEAL = Control(max_iter=20, tol=0.0)
+# Average certainty of labels beyond which components count as separated.
+SEPARATED = 0.98
+ANNEAL_ALL = Control(max_iter=10, tol=0.0)
+ANNEAL_HALF = Control(max_iter=12, tol=0.0)
 FREE = Control(max_iter=10, tol=0.0)
 HARD = Control(max_iter=25)
 
@@ -47,15 +50,21 @@ class Effort:
     Attributes
     ----------
     n_init : int
-        Starts in the race. The swap search gives up after `5 * n_init * k`
-        failures in a row, or after one batch when all finalists agree.
+        Starts in a round of the race. The swap search gives up after
+        5 * n_init * k failures in a row, or after one batch when all finalists
+        agree on well separated components. 1 means one start and no swaps.
     """
 
     n_init: int = 16
 
+    @property
+    def rounds(self) -> int:
+        """Rounds of starts that are run while no two finalists agree."""
+        return 6 if self.n_init > 1 else 1
+
     def patience(self, k: int) -> int:
         """Swaps in a row that must fail."""
-        return 4 * self.n_init * k
+        return 5 * self.n_init * k if self.n_init > 1 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,6 @@ class RaceResult:
 
 def candidate_starts(
     source: BlockSource,
-    family: Gaussian,
     whitening: Whitening,
     k: int,
     n_init: int,
@@ -121,7 +129,8 @@ def candidate_starts(
             continue
         if kind == "partition":
             resp = partitions(source.block, k, runs, whitening, rng)
-            stacks.append(from_responsibilities(source.block, family, whitening, resp))
+            common = Gaussian(equal_variance=True)
+            stacks.append(from_responsibilities(source.block, common, whitening, resp))
         else:
             basis = subspace if kind == "subspace" else None
             coef = random_directions(k, runs, whitening, basis, rng)
@@ -142,55 +151,88 @@ def race(
     source = condensed(sample)
     options = TensorStart(n_starts=30 * k, n_iter=20)
     tensors = tensor_results(sample, whitening.has_constant, k, options, rng)
-    common = Gaussian(equal_variance=True)
-    entries: list[tuple[str, Fit]] = []
+    records: list[StartRecord] = []
     finals: list[Fit] = []
-    fresh = tensors
-    for _ in range(ROUNDS):
+    certified: Fit | None = None
+    swaps: SwapResult | None = None
+    for number in range(effort.rounds):
         kinds, starts = candidate_starts(
-            source, common, whitening, k, effort.n_init, fresh, tensors[0].subspace, rng
+            source, whitening, k, effort.n_init, [] if number else tensors, tensors[0].subspace, rng
         )
-        # A common variance that shrinks as the fit improves is an annealing
-        # schedule for free; free variances come after it.
-        short = iterate(source, EM(common), starts, ANNEAL)
+        kinds, short = _anneal(source, kinds, starts)
+        records += [StartRecord(kind, fit.objective) for kind, fit in zip(kinds, short)]
         certified = certify(sample, source, short)
         if certified is not None:
-            entries += zip(kinds, short, strict=True)
-            return RaceResult(
-                certified, _records(entries), 1, 1, 0, 0, sample.rows, True, tuple(tensors)
-            )
-        if not family.equal_variance:
-            stack = Parameters.concatenate([fit.params.stacked() for fit in short])
-            short = iterate(source, EM(family), stack, FREE)
-        entries += zip(kinds, short, strict=True)
-        finals += finish_best(source, family, short, FINALISTS, FINISH)
+            break
+        finals += _finish(source, family, short)
         finals.sort(key=lambda fit: -fit.objective)
         if _agreed(finals, finals[0], sample.rows) > 1:
             break
-        fresh = []
-    swaps = swap_search(source, family, whitening, finals[0], effort.patience(k), rng)
-    fit = swaps.fit
-    hard = certify(sample, source, [fit])
+    if certified is None:
+        patience = effort.patience(k)
+        if _settled(source, family, finals, sample.rows):
+            patience = min(patience, BATCH)
+        swaps = swap_search(source, family, whitening, finals[0], patience, rng)
+        certified = certify(sample, source, [swaps.fit])
+    winner = certified or (finals[0] if swaps is None else swaps.fit)
+    finals = finals if certified is None else [certified]
     return RaceResult(
-        hard or fit,
-        _records(entries),
-        _agreed(finals, fit, sample.rows),
+        winner,
+        tuple(records),
+        _agreed(finals, winner, sample.rows),
         len(finals),
-        swaps.tried,
-        swaps.accepted,
+        swaps.tried if swaps else 0,
+        swaps.accepted if swaps else 0,
         sample.rows,
-        hard is not None,
+        certified is not None,
         tuple(tensors),
     )
+
+
+def _anneal(
+    source: BlockSource, kinds: list[str], starts: Parameters
+) -> tuple[list[str], list[Fit]]:
+    """Short runs with a common variance; the better half runs on.
+
+    A common variance that shrinks as the fit improves is an annealing
+    schedule for free; free variances come after it.
+    """
+    common = EM(Gaussian(equal_variance=True))
+    first = iterate(source, common, starts, ANNEAL_ALL)
+    order = np.argsort([-fit.objective for fit in first])
+    keep = order[: max(FINALISTS, (len(order) + 1) // 2)]
+    stack = Parameters.concatenate([first[i].params.stacked() for i in keep])
+    second = iterate(source, common, stack, ANNEAL_HALF)
+    ranked = sorted(zip(keep, second, strict=True), key=lambda pair: -pair[1].objective)
+    rest = [(i, first[i]) for i in order[len(keep) :]]
+    both = [*ranked, *rest]
+    return [kinds[i] for i, _ in both], [fit for _, fit in both]
+
+
+def _finish(source: BlockSource, family: Gaussian, short: list[Fit]) -> list[Fit]:
+    """Free the variances and run the best few to the end."""
+    half = short[: max(FINALISTS, (len(short) + 1) // 2)]
+    if not family.equal_variance:
+        stack = Parameters.concatenate([fit.params.stacked() for fit in half])
+        half = iterate(source, EM(family), stack, FREE)
+    return finish_best(source, family, half, FINALISTS, FINISH)
+
+
+def _settled(source: BlockSource, family: Gaussian, finals: list[Fit], rows: int) -> bool:
+    """Whether all finalists agree on components that hardly overlap."""
+    if isinstance(source.block, GramBlock):
+        # Labels of groups are nearly always clear, whether the components are
+        # right or not; and swaps of condensed groups cost little.
+        return False
+    if len(finals) < FINALISTS or _agreed(finals, finals[0], rows) < len(finals):
+        return False
+    posterior = source.sweep(Posterior(family), finals[0].params).join()
+    return float(posterior.max(axis=0).mean()) > SEPARATED
 
 
 def _agreed(finals: list[Fit], winner: Fit, rows: int) -> int:
     """How many runs ended where the winner did."""
     return sum(winner.objective - fit.objective < 1e-4 * rows**0.5 for fit in finals)
-
-
-def _records(entries: list[tuple[str, Fit]]) -> tuple[StartRecord, ...]:
-    return tuple(StartRecord(kind, fit.objective) for kind, fit in entries)
 
 
 def certify(sample: MemorySource, source: BlockSource, fits: list[Fit]) -> Fit | None:

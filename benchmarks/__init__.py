@@ -1,0 +1,1 @@
+"""Benchmarks: every figure that the documentation states comes from here."""

@@ -1,0 +1,29 @@
+"""Print the figures: `python -m benchmarks recovery|reference|speed|all`."""
+
+import argparse
+import os
+
+# One BLAS thread each, set before numpy loads: ratios compare work, not threads.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
+
+def main() -> None:
+    from benchmarks import recovery, reference, speed
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("what", choices=["recovery", "reference", "speed", "all"])
+    parser.add_argument("--trials", type=int, default=100, help="data sets a row (recovery)")
+    parser.add_argument("--seeds", type=int, default=10, help="seeds a case (reference)")
+    parser.add_argument("--workers", type=int, default=2, help="processes (recovery)")
+    chosen = parser.parse_args()
+    if chosen.what in ("reference", "all"):
+        reference.main(chosen.seeds)
+    if chosen.what in ("speed", "all"):
+        speed.main()
+    if chosen.what in ("recovery", "all"):
+        recovery.main(chosen.trials, chosen.workers)
+
+
+if __name__ == "__main__":
+    main()

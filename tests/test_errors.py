@@ -1,0 +1,229 @@
+"""Bad input gets an error that names the argument, the value and what to do."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mixreg import InputError, MixReg
+from tests.samples import lines
+
+NUMBERS = lines(60)
+
+
+def changed(**columns) -> pd.DataFrame:
+    return NUMBERS.assign(**columns)
+
+
+def with_value(column: str, value) -> pd.DataFrame:
+    data = NUMBERS.copy()
+    data.loc[7, column] = value
+    return data
+
+
+@pytest.mark.parametrize(
+    ("formula", "data", "message"),
+    [
+        ("y ~ x1", with_value("x1", np.inf), "column x1 is infinite in row 7.*drop or correct it"),
+        ("y ~ x1", with_value("y", -np.inf), "the response y is infinite in row 7"),
+        ("y ~ np.log(z - 1)", NUMBERS[:9], r"column np.log\(z - 1\) is infinite in row \d"),
+        ("y ~ x1", changed(x1=np.nan), "data has no rows left"),
+        ("y ~ x1", NUMBERS[:0], "data is empty; give a DataFrame with at least one row"),
+        ("y ~ x1", {}, "data is empty"),
+        ("y ~ x1", 3, "data must be a DataFrame or a dict of columns"),
+        ("y ~ x1 + x3", NUMBERS, "names 'x3', which is not a column of data"),
+        ("y ~ price", changed(prices=1.0), "names 'price', .*did you mean 'prices'"),
+        ("t ~ x1", changed(t=list("ab") * 30), r"the response 't' is not numeric.*recode"),
+        ("t ~ x1", changed(t=pd.Categorical(list("ab") * 30)), "the response 't' is not numeric"),
+        ("t ~ x1", changed(t="a"), "the response 't' is not numeric"),
+        ("y + x2 ~ x1", NUMBERS, r"response 'y \+ x2'.*gives columns y, x2"),
+        ("~ x1", NUMBERS, "formula '~ x1' has no response; write one left of '~'"),
+        ("y ~ x1 +* x2", NUMBERS, "cannot be read"),
+        ("y ~ (x1", NUMBERS, "cannot be read"),
+        ("y ~ 0", NUMBERS, "the design has no columns"),
+        ("y ~ x1 + I(2 * x1)", NUMBERS, r"3 columns but rank 2: .*x1"),
+        ("y ~ x1 + C(z) - 1 + I(z == 1)", NUMBERS, r"rank 3.*is a combination of .*C\(z\)"),
+        ("y ~ np.linalg.inv(x1)", NUMBERS, "the formula cannot be evaluated"),
+    ],
+)
+def test_bad_data_and_formulas(formula, data, message):
+    with (
+        np.errstate(divide="ignore"),
+        pytest.raises(InputError, match=message),
+    ):
+        MixReg.from_formula(formula, data, k=1)
+
+
+def test_numbers_stored_as_objects_get_a_short_message():
+    data = changed(t=NUMBERS["y"].astype(object))
+    with pytest.raises(InputError, match="the response 't' is not numeric") as caught:
+        MixReg.from_formula("t ~ x1", data, k=1)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_formula_that_is_not_text():
+    with pytest.raises(InputError, match="formula"):
+        MixReg.from_formula(3, NUMBERS, k=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 0}, "k must be a whole number of at least 1; got 0"),
+        ({"k": -2}, "k must be .*got -2"),
+        ({"k": 2.0}, "k must be .*got 2.0"),
+        ({"k": "2"}, "k must be .*got '2'"),
+        ({"k": None}, "k must be .*got None"),
+        ({"k": True}, "k must be .*got True"),
+        ({"k": 61}, "k=61 is more than the 60 rows; use a smaller k"),
+        ({"k": 31}, "k=31 components with 2 coefficients need at least 62 distinct rows"),
+        ({"k": 3, "groups": "z"}, "k=3 is more than the 2 groups"),
+        ({"k": 4, "weights": np.arange(60) < 3}, "k=4 is more than the 3 rows"),
+        ({"groups": "shop"}, "groups='shop' is not a column of data; columns are y, x1, x2, z"),
+        ({"weights": "count"}, "weights='count' is not a column"),
+        ({"groups": np.ones(59)}, "groups has length 59, but data has 60 rows"),
+        ({"weights": np.ones(61)}, "weights has length 61, but data has 60 rows"),
+        ({"weights": np.ones((60, 1))}, "weights must have one dimension"),
+        ({"weights": 2.0}, "weights must have one dimension"),
+        ({"weights": "x1"}, "weights must be finite and not negative; row .* has -"),
+        ({"weights": np.full(60, np.inf)}, "weights must be finite"),
+        ({"weights": np.zeros(60)}, "weights are all zero"),
+        ({"weights": ["heavy"] * 60}, "weights are not numeric"),
+        ({"weights": np.arange(60.0), "groups": "z"}, "weights vary within group [12]"),
+        ({"missing": "skip"}, "missing='skip' is unknown; use 'drop' or 'raise'"),
+        ({"subset": "q > 1"}, "subset='q > 1' cannot be evaluated"),
+        ({"subset": np.ones(5, bool)}, "subset has length 5, but data has 60 rows"),
+        ({"subset": "x1 > 100"}, "data has no rows left"),
+        ({"subset": "x1 + 1"}, "subset='x1 \\+ 1'"),
+        ({"subset": [1, 2, 3, 4, 900]}, "subset.*900"),
+        ({"variance_ratio": 0.0}, r"variance_ratio must lie in \(0, 1\]; got 0.0"),
+        ({"variance_ratio": 2}, "variance_ratio must lie"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(InputError, match=message):
+        MixReg.from_formula("y ~ x1", NUMBERS, **{"k": 1, **options})
+
+
+@pytest.mark.parametrize("where", ["y", "x1", "groups", "weights"])
+def test_missing_values_raise_if_they_must(where):
+    extra = {name: np.ones(60) for name in ("groups", "weights")}
+    data = NUMBERS.copy()
+    if where in extra:
+        extra[where][3] = np.nan
+    else:
+        data.loc[3, where] = np.nan
+    message = "1 rows have missing values.*fill them, or use missing='drop'"
+    with pytest.raises(InputError, match=message):
+        MixReg.from_formula("y ~ x1", data, k=1, missing="raise", **extra)
+
+
+def test_subset_needs_data():
+    y = NUMBERS["y"].to_numpy()
+    with pytest.raises(InputError, match="subset needs data"):
+        MixReg.from_formula("y ~ 1", k=1, subset=[1, 2])
+    assert len(y) == 60
+
+
+def test_names_that_are_nowhere():
+    with pytest.raises(InputError, match="nowhere_to_be_found"):
+        MixReg.from_formula("nowhere_to_be_found ~ 1", k=1)
+    y = NUMBERS["y"].to_numpy()
+    with pytest.raises(InputError, match="groups='absent' was not found"):
+        MixReg.from_formula("y ~ 1", k=1, groups="absent")
+    assert len(y) == 60
+
+
+Y, X = NUMBERS["y"].to_numpy(), NUMBERS[["x1", "x2"]].to_numpy()
+
+
+@pytest.mark.parametrize(
+    ("endog", "exog", "options", "message"),
+    [
+        (Y[:5], X, {}, "endog has length 5, but exog has 60 rows"),
+        (X, X, {}, r"endog must have one dimension; got shape \(60, 2\)"),
+        (["a"] * 60, X, {}, "endog is not numeric"),
+        (Y, X.astype(str)[:, :0].tolist(), {}, "the design has no columns"),
+        (Y, np.full((60, 1), "a"), {}, "exog is not numeric.*from_formula"),
+        (Y, np.ones((60, 2, 2)), {}, r"exog must have shape \(n, p\); got \(60, 2, 2\)"),
+        (Y[:0], X[:0], {}, "no rows"),
+        (np.where(Y > 2, np.inf, Y), X, {}, "the response y is infinite in row"),
+        (Y, np.where(X > 2, np.inf, X), {}, "column x[12] is infinite in row"),
+        (Y, X, {"groups": np.ones(5)}, "groups.* length 5"),
+        (Y, X, {"weights": np.ones(5)}, "weights.* length 5"),
+        (Y, X, {"groups": np.ones(60), "weights": np.ones(5)}, "different lengths: 60 and 5"),
+        (Y, X, {"groups": "shop"}, "groups='shop' was not found; pass an array"),
+        (Y, X, {"weights": -np.ones(60)}, "weights must be finite and not negative; row 0 has -1"),
+        (Y, X, {"k": 0}, "k must be a whole number of at least 1"),
+        (Y, X, {"missing": "skip"}, "missing='skip' is unknown"),
+        (np.where(Y > 2, np.nan, Y), X, {"missing": "raise"}, "rows have missing values"),
+    ],
+)
+def test_bad_arrays(endog, exog, options, message):
+    with pytest.raises(InputError, match=message):
+        MixReg(endog, exog, **{"k": 1, **options})
+
+
+def test_tables_with_different_rows_are_refused():
+    with pytest.raises(InputError, match="index"):
+        MixReg(NUMBERS["y"][::-1], NUMBERS[["x1", "x2"]], k=1)
+
+
+def test_misspelt_arguments_are_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'group'"):
+        MixReg.from_formula("y ~ x1", NUMBERS, k=1, group="z")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):
+        MixReg(Y, X, k=1, weight=Y)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'maxiter'"):
+        MixReg(Y, X, k=1).fit(maxiter=5)
+
+
+def test_an_input_error_is_a_value_error():
+    assert issubclass(InputError, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "gradient"}, "method='gradient' is unknown; use one of em, altmin"),
+        ({"init": "kmeans"}, "init='kmeans' is unknown; use 'auto', 'tensor', 'random'"),
+        ({"init": None}, "init"),
+        ({"init": 3}, "init"),
+        ({"init": np.ones(60)}, r"init labels must use each of 1..2; got \[1.0\]"),
+        ({"init": np.zeros(60)}, r"init labels must use each of 1..2; got \[0.0\]"),
+        ({"init": np.tile([1, 2, 3], 20)}, r"init labels must use each of 1..2"),
+        ({"init": [1, 2, 1]}, "init labels have length 3; give one for each of 60 rows"),
+        ({"init": np.ones((3, 2))}, r"shape \(k, p\) = \(2, 2\); got shape \(3, 2\)"),
+        ({"init": np.full((2, 2), np.nan)}, "init coefficients must be finite"),
+        ({"init": [["a", "b"], ["c", "d"]]}, "init coefficients"),
+        ({"init": pd.DataFrame({1: [0.0], 2: [1.0]}, ["x1"])}, "lack rows for Intercept"),
+        ({"n_init": 0}, "n_init must be a whole number of at least 1; got 0"),
+        ({"n_init": 2.5}, "n_init must be a whole number of at least 1; got 2.5"),
+        ({"max_iter": 0}, "max_iter must be a whole number of at least 1; got 0"),
+        ({"tol": -1e-3}, "tol must not be negative; got -0.001"),
+        ({"tol": np.nan}, "tol must not be negative; got nan"),
+        ({"resample": 3}, "resample=3 needs method='altmin'"),
+        ({"method": "altmin", "resample": 0}, "resample=0 needs"),
+        ({"method": "altmin", "resample": 100}, "resample=100"),
+        ({"cov_type": "HC3"}, "cov_type='HC3' is unknown; use one of oim, opg, robust, cluster"),
+        ({"cov_type": "cluster"}, "cov_type='cluster' needs cov_kwds"),
+        ({"cov_type": "cluster", "cov_kwds": {"group": 1}}, "cov_kwds has unknown keys group"),
+        ({"cov_type": "cluster", "cov_kwds": {"groups": [1, 2]}}, "has length 2; give 60"),
+        (
+            {"cov_type": "cluster", "cov_kwds": {"groups": [np.nan, *range(59)]}},
+            r"cov_kwds\['groups'\].*missing",
+        ),
+        ({"cov_kwds": {"groups": np.ones(60)}}, "only used with cov_type='cluster'"),
+        ({"method": "altmin", "cov_type": "opg"}, "use 'oim' or 'none'"),
+    ],
+)
+def test_bad_fit_options(options, message):
+    model = MixReg.from_formula("y ~ x1", NUMBERS, k=2)
+    with pytest.raises(InputError, match=message):
+        model.fit(**options)
+
+
+@pytest.mark.parametrize("method", ["loglike", "score", "hessian"])
+def test_bad_parameter_vectors(method):
+    model = MixReg.from_formula("y ~ x1", NUMBERS, k=2)
+    with pytest.raises(InputError, match=r"params must have shape \(7,\); got \(3,\)"):
+        getattr(model, method)(np.ones(3))
