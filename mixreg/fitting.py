@@ -106,7 +106,7 @@ def solve(
     race, which needs just a sample, so that the two never share the memory.
     """
     rng = np.random.default_rng(options.seed)
-    sample = standardised(raw.sample(race_rows(k, raw.x.shape[1]), rng), whitening)
+    sample = standardised(raw.sample(race_rows(raw, k), rng), whitening)
     tensors: tuple[TensorResult, ...] = ()
     outcome: RaceResult | None = None
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
@@ -125,9 +125,13 @@ def solve(
     return source, _finish(source, family, fit, method, tensors, outcome, revived)
 
 
-def race_rows(k: int, p: int) -> int:
-    """Rows that the race looks at: plenty for k * p coefficients, but bounded."""
-    return int(np.clip(50 * k * p, 5_000, 20_000))
+def race_rows(raw: MemorySource, k: int) -> int:
+    """Rows that the race looks at: plenty for k * p coefficients, but bounded.
+
+    Groups that will be condensed cost as much as a few rows each.
+    """
+    rows = int(np.clip(50 * k * raw.x.shape[1], 8_000, 20_000))
+    return rows * raw.rows // raw.units if condensing_pays(raw) else rows
 
 
 def _single_start(

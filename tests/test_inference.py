@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2, norm
 
 from mixreg import MixReg
+from mixreg.inference.covariance import symmetric_inverse
 from mixreg.summary import weights_frame
 from tests.samples import lines, shops
 
@@ -233,6 +234,21 @@ def test_altmin_errors_are_those_of_least_squares_within_labels():
     n1, n2 = (res.labels == 1).sum(), (res.labels == 2).sum()
     assert res.bse["logit(weight)[2]"] == pytest.approx(np.sqrt(1 / n1 + 1 / n2))
     assert "conditional on the labels" in str(res.summary())
+
+
+@pytest.mark.parametrize("own", [0.0, 1e-25, -1e-25])
+def test_a_parameter_without_information_leaves_the_others_alone(own):
+    information = np.array([[4.0, 1.0, 1e-17], [1.0, 3.0, -1e-17], [1e-17, -1e-17, own]])
+    cov, regular = symmetric_inverse(information)
+    assert not regular
+    assert_allclose(cov[:2, :2], np.linalg.inv(information[:2, :2]), rtol=1e-9)
+
+
+def test_a_regular_matrix_is_inverted():
+    root = np.random.default_rng(0).standard_normal((5, 5)) * 10.0 ** np.arange(-4, 6, 2)[:, None]
+    cov, regular = symmetric_inverse(root @ root.T)
+    assert regular
+    assert_allclose(cov @ root @ root.T, np.eye(5), atol=1e-5)
 
 
 # Tests of hypotheses

@@ -390,11 +390,9 @@ def test_a_new_response_that_is_not_a_number(res):
     assert np.isfinite(res.predict(new).iloc[0])
 
 
-def test_a_new_response_that_is_infinite_or_far_out(res):
-    new = pd.DataFrame({"y": [np.inf, 1e6, 1e200], "x1": 0.0, "x2": 0.0})
-    posterior = res.predict(new, "posterior")
-    assert_allclose(posterior.loc[1].sum(), 1)
-    assert_allclose(posterior.loc[2], posterior.loc[1])
+def test_a_new_response_far_out_still_has_a_posterior(res):
+    new = pd.DataFrame({"y": [1e6, 1e100], "x1": 0.0, "x2": 0.0})
+    assert_allclose(res.predict(new, "posterior").sum(axis=1), 1)
 
 
 def test_no_new_rows_give_no_predictions(res, data):

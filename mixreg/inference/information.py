@@ -110,7 +110,8 @@ class TakeInformation:
             score = self._component_score(block, params, residuals[j], j)
             scores[:, own] = r[:, None] * score
             wr = weight * r
-            info[own, own] -= (score * wr[:, None]).T @ score
+            root = score * np.sqrt(wr)[:, None]
+            info[own, own] -= root.T @ root
             info[own, own] += self._component_information(block, params, residuals[j], wr, j)
             # The gate's score given component j is the same for every unit.
             chosen = (np.arange(1, k) == j) - pi[1:]
@@ -120,8 +121,9 @@ class TakeInformation:
             info[np.ix_(gate, gate)] -= wr.sum() * np.outer(chosen, chosen)
         info[np.ix_(gate, gate)] += weight.sum() * (np.diag(pi[1:]) - np.outer(pi[1:], pi[1:]))
         scores[:, gate] = (posterior[1:] - pi[1:, None]).T
-        weighted_scores = scores * weight[:, None]
-        outer = weighted_scores.T @ scores
+        root = scores if block.weight is None else scores * np.sqrt(weight)[:, None]
+        outer = root.T @ root
+        weighted_scores = scores if block.weight is None else scores * weight[:, None]
         return InformationSums(
             np.array([float(weight @ marginal)]),
             weighted_scores.sum(axis=0),
@@ -142,10 +144,10 @@ class TakeInformation:
     ) -> Array:
         variance = params.dispersion[j]
         r = block.per_row(wr) / variance
-        rx, p = block.x * r[:, None], block.x.shape[1]
+        root, p = block.x * np.sqrt(r)[:, None], block.x.shape[1]
         info = np.empty((p + 1, p + 1))
-        info[:p, :p] = rx.T @ block.x
-        info[:p, p] = info[p, :p] = 2 * (e @ rx)
+        info[:p, :p] = root.T @ root
+        info[:p, p] = info[p, :p] = 2 * ((r * e) @ block.x)
         info[p, p] = 2 * float(r @ (e * e))
         return info
 

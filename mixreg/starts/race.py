@@ -26,13 +26,15 @@ from mixreg.starts.candidates import (
     partitions,
     random_directions,
 )
-from mixreg.starts.swap import BATCH, FINISH, SwapResult, finish_best, swap_search
+from mixreg.starts.swap import BATCH, FINISH, SwapResult, expected_end, finish_best, swap_search
 from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
 
 FINALISTS = 4
+# Starts beside the tensor's in the first round.
+VANGUARD = 5
 # Mean squared residual (unit variance) that makes a run worth certifying.
 PROMISING = 1e-9
 # Average certainty of labels beyond which components count as separated.
@@ -151,23 +153,21 @@ def race(
     source = condensed(sample)
     options = TensorStart(n_starts=30 * k, n_iter=20)
     tensors = tensor_results(sample, whitening.has_constant, k, options, rng)
-    records: list[StartRecord] = []
-    finals: list[Fit] = []
+    pool: list[tuple[str, Fit]] = []
     certified: Fit | None = None
-    swaps: SwapResult | None = None
     for number in range(effort.rounds):
+        # A small round first: an easy problem should cost little.
+        n_starts = effort.n_init if number else min(effort.n_init, len(tensors) + VANGUARD)
         kinds, starts = candidate_starts(
-            source, whitening, k, effort.n_init, [] if number else tensors, tensors[0].subspace, rng
+            source, whitening, k, n_starts, [] if number else tensors, tensors[0].subspace, rng
         )
-        kinds, short = _anneal(source, kinds, starts)
-        records += [StartRecord(kind, fit.objective) for kind, fit in zip(kinds, short)]
-        certified = certify(sample, source, short)
-        if certified is not None:
+        entries = _anneal(source, kinds, starts)
+        certified = certify(sample, source, [fit for _, fit in entries])
+        pool = sorted(pool + entries, key=lambda entry: -entry[1].objective)
+        if certified is not None or _heading_together(pool, sample.rows):
             break
-        finals += _finish(source, family, short)
-        finals.sort(key=lambda fit: -fit.objective)
-        if _agreed(finals, finals[0], sample.rows) > 1:
-            break
+    finals = [] if certified else _finish(source, family, [fit for _, fit in pool])
+    swaps: SwapResult | None = None
     if certified is None:
         patience = effort.patience(k)
         if _settled(source, family, finals, sample.rows):
@@ -178,7 +178,7 @@ def race(
     finals = finals if certified is None else [certified]
     return RaceResult(
         winner,
-        tuple(records),
+        tuple(StartRecord(kind, fit.objective) for kind, fit in pool),
         _agreed(finals, winner, sample.rows),
         len(finals),
         swaps.tried if swaps else 0,
@@ -189,9 +189,17 @@ def race(
     )
 
 
+def _heading_together(pool: list[tuple[str, Fit]], rows: int) -> bool:
+    """Whether the two best runs seem to end at the same place."""
+    if len(pool) < 2:
+        return True
+    ends = [expected_end(fit) for _, fit in pool[:2]]
+    return abs(ends[0] - ends[1]) < 1e-3 * rows
+
+
 def _anneal(
     source: BlockSource, kinds: list[str], starts: Parameters
-) -> tuple[list[str], list[Fit]]:
+) -> list[tuple[str, Fit]]:
     """Short runs with a common variance; the better half runs on.
 
     A common variance that shrinks as the fit improves is an annealing
@@ -203,19 +211,17 @@ def _anneal(
     keep = order[: max(FINALISTS, (len(order) + 1) // 2)]
     stack = Parameters.concatenate([first[i].params.stacked() for i in keep])
     second = iterate(source, common, stack, ANNEAL_HALF)
-    ranked = sorted(zip(keep, second, strict=True), key=lambda pair: -pair[1].objective)
-    rest = [(i, first[i]) for i in order[len(keep) :]]
-    both = [*ranked, *rest]
-    return [kinds[i] for i, _ in both], [fit for _, fit in both]
+    done = [*zip(keep, second, strict=True), *((i, first[i]) for i in order[len(keep) :])]
+    return [(kinds[i], fit) for i, fit in done]
 
 
 def _finish(source: BlockSource, family: Gaussian, short: list[Fit]) -> list[Fit]:
     """Free the variances and run the best few to the end."""
-    half = short[: max(FINALISTS, (len(short) + 1) // 2)]
+    best = short[: 2 * FINALISTS]
     if not family.equal_variance:
-        stack = Parameters.concatenate([fit.params.stacked() for fit in half])
-        half = iterate(source, EM(family), stack, FREE)
-    return finish_best(source, family, half, FINALISTS, FINISH)
+        stack = Parameters.concatenate([fit.params.stacked() for fit in best])
+        best = iterate(source, EM(family), stack, FREE)
+    return finish_best(source, family, best, FINALISTS, FINISH)
 
 
 def _settled(source: BlockSource, family: Gaussian, finals: list[Fit], rows: int) -> bool:

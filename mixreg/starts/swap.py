@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 
 BATCH = 24
 SHORT = Control(max_iter=8, tol=0.0)
+LONGER = Control(max_iter=20, tol=1e-7)
 FINISH = Control(max_iter=200, tol=1e-7)
 
 
@@ -131,10 +132,23 @@ def swap_search(
         removed = np.arange(tried, tried + BATCH) % k
         starts = swapped(source.block, family, whitening, fit.params, removed, rng)
         short = iterate(source, EM(family), starts, SHORT)
-        best = finish_best(source, family, short, 4, FINISH)[0]
+        longer = finish_best(source, family, short, 4, LONGER)
+        least = fit.objective + 1e-6 * whitening.rows**0.5
+        hopeful = [f for f in longer if f.reason == "exact" or expected_end(f) > least]
         tried += BATCH
         failed += BATCH
-        gain = best.objective - fit.objective
-        if gain > 1e-6 * whitening.rows**0.5 or best.reason == "exact":
+        if not hopeful:
+            continue
+        best = finish_best(source, family, hopeful, 4, FINISH)[0]
+        if best.objective > least or best.reason == "exact":
             fit, failed, accepted = best, 0, accepted + 1
     return SwapResult(fit, tried, accepted)
+
+
+def expected_end(fit: Fit) -> float:
+    """Where a run of EM is heading: its gains continued as a geometric series."""
+    if fit.converged or len(fit.history) < 3:
+        return fit.objective
+    before, last = np.diff(fit.history[-3:])
+    rate = min(last / before, 0.99) if before > 0 else 0.0
+    return float(fit.objective + last * rate / (1 - rate)) if rate > 0 else fit.objective
