@@ -42,23 +42,15 @@ def one_hot(labels: NDArray[np.intp], k: int) -> Array:
 def random_directions(
     k: int, runs: int, whitening: Whitening, basis: Array | None, rng: np.random.Generator
 ) -> Array:
-    """Random directions as long as the response, (k, runs, p).
+    """The pooled fit plus random deviations as large as its residuals, (k, runs, p).
 
-    With a basis (p, r), directions lie in its span: the tensor's subspace.
-    Intercepts are drawn apart, so that slopes keep their length.
+    With a basis (p, r), deviations lie in its span.
     """
     p = whitening.pooled.shape[0]
-    d = p if basis is None else basis.shape[1]
-    drawn = rng.standard_normal((k, runs, d))
+    drawn = rng.standard_normal((k, runs, p if basis is None else basis.shape[1]))
     drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
-    coef = drawn if basis is None else drawn @ basis.T
-    if whitening.has_constant and p > 1:
-        spread = np.sqrt(max(whitening.variance, 1e-3))
-        around = spread * coef
-        around[..., 1:] *= np.sqrt(0.5)
-        around += whitening.pooled
-        return np.asarray(around)
-    return np.asarray(coef)
+    deviation = drawn if basis is None else drawn @ basis.T
+    return np.asarray(whitening.pooled + np.sqrt(max(whitening.variance, 1e-3)) * deviation)
 
 
 def own_fits(block: GramBlock, strength: float, whitening: Whitening) -> Array:

@@ -87,6 +87,55 @@ class TakeMoments:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviationSums:
+    """Sums of f(residual) and of f(residual) zz', for a bounded f."""
+
+    rows: float
+    f: float
+    fzz: Array
+
+    def __add__(self, other: DeviationSums) -> DeviationSums:
+        """Add the sums of other rows."""
+        return DeviationSums(self.rows + other.rows, self.f + other.f, self.fzz + other.fzz)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeDeviations:
+    """Task: second moment of the residuals of the pooled fit.
+
+    By Stein's identity E[f(r) (zz' - I)] has the deviations of the slopes from
+    their mean as its range, whatever f. A bounded f keeps its sampling error
+    small: with few rows this finds the subspace far better than y^2 does.
+    """
+
+    has_constant: bool
+    pooled: Array
+    variance: float
+
+    def __call__(self, block: Block, params: None = None) -> DeviationSums:
+        """Process one block."""
+        z = block.x[:, 1:] if self.has_constant else block.x
+        square = (block.y - block.x @ self.pooled) ** 2 / self.variance
+        weight = _row_weight(block)
+        f = weight * (square - 1) / (square + 4)
+        return DeviationSums(float(weight.sum()), float(f.sum()), (z * f[:, None]).T @ z)
+
+
+def deviation_subspace(sums: DeviationSums, has_constant: bool, k: int) -> Array:
+    """Orthonormal basis (p, r) in which components deviate from the pooled fit."""
+    d = sums.fzz.shape[0]
+    moment = (sums.fzz - sums.f * np.eye(d)) / sums.rows
+    values, vectors = np.linalg.eigh(moment)
+    leading = vectors[:, np.argsort(values)[::-1][: min(k - 1, d)]]
+    if not has_constant:
+        return np.asarray(leading)
+    basis = np.zeros((d + 1, leading.shape[1] + 1))
+    basis[0, 0] = 1.0
+    basis[1:, 1:] = leading
+    return basis
+
+
+@dataclass(frozen=True, slots=True)
 class ThirdSums:
     """Weighted sums of y^3 times products of projected covariates u."""
 

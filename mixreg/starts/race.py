@@ -26,6 +26,7 @@ from mixreg.starts.candidates import (
     partitions,
     random_directions,
 )
+from mixreg.starts.moments import TakeDeviations, deviation_subspace
 from mixreg.starts.swap import BATCH, FINISH, SwapResult, expected_end, finish_best, swap_search
 from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.whitening import Whitening
@@ -34,12 +35,12 @@ Array = NDArray[np.float64]
 
 FINALISTS = 4
 # Starts beside the tensor's in the first round.
-VANGUARD = 5
+VANGUARD = 4
 # Mean squared residual (unit variance) that makes a run worth certifying.
 PROMISING = 1e-9
 # Average certainty of labels beyond which components count as separated.
 SEPARATED = 0.98
-ANNEAL_ALL = Control(max_iter=10, tol=0.0)
+ANNEAL_ALL = Control(max_iter=8, tol=0.0)
 ANNEAL_HALF = Control(max_iter=12, tol=0.0)
 FREE = Control(max_iter=10, tol=0.0)
 HARD = Control(max_iter=25)
@@ -123,7 +124,7 @@ def candidate_starts(
     variance = 0.5 * whitening.variance
     stacks = [start_from(t, k, variance, 1.0, rng).stacked() for t in tensors[:n_init]]
     kinds = ["tensor"] * len(stacks)
-    cycle = ["subspace", "random", "partition", "subspace", "random"]
+    cycle = ["subspace", "partition", "subspace", "random", "subspace"]
     wanted = [cycle[i % len(cycle)] for i in range(max(0, n_init - len(stacks)))]
     for kind in ("subspace", "random", "partition"):
         runs = wanted.count(kind)
@@ -141,6 +142,12 @@ def candidate_starts(
     return kinds, Parameters.concatenate(stacks)
 
 
+def find_subspace(sample: MemorySource, whitening: Whitening, k: int) -> Array:
+    """The directions in which components differ from the pooled fit."""
+    task = TakeDeviations(whitening.has_constant, whitening.pooled, whitening.variance)
+    return deviation_subspace(sample.sweep(task), whitening.has_constant, k)
+
+
 def race(
     sample: MemorySource,
     family: Gaussian,
@@ -152,14 +159,16 @@ def race(
     """Find the best fit of k components on a sample of the data."""
     source = condensed(sample)
     options = TensorStart(n_starts=30 * k, n_iter=20)
-    tensors = tensor_results(sample, whitening.has_constant, k, options, rng)
+    subspace = find_subspace(sample, whitening, k)
+    span = np.linalg.qr(np.column_stack([whitening.pooled, subspace]))[0]
+    tensors = tensor_results(sample, whitening.has_constant, k, options, rng, within=span)
     pool: list[tuple[str, Fit]] = []
     certified: Fit | None = None
     for number in range(effort.rounds):
         # A small round first: an easy problem should cost little.
         n_starts = effort.n_init if number else min(effort.n_init, len(tensors) + VANGUARD)
         kinds, starts = candidate_starts(
-            source, whitening, k, n_starts, [] if number else tensors, tensors[0].subspace, rng
+            source, whitening, k, n_starts, [] if number else tensors, subspace, rng
         )
         entries = _anneal(source, kinds, starts)
         certified = certify(sample, source, [fit for _, fit in entries])

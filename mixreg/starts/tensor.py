@@ -108,16 +108,25 @@ def decompose(
     noise: float,
     options: TensorStart,
     rng: np.random.Generator,
+    within: Array | None = None,
 ) -> TensorResult:
-    """Whiten the second moment, decompose the third, map back."""
+    """Whiten the second moment, decompose the third, map back.
+
+    With `within` (d, r), an orthonormal basis, the leading eigenvectors of the
+    second moment are looked for in its span only.
+    """
     moments: Moments = component_moments(sums, has_constant, noise)
-    values, basis = tl.eigh(moments.second)
-    order = np.argsort(values)[::-1]
-    rank = min(k, len(values))
-    spectrum, subspace = np.asarray(values)[order], np.asarray(basis)[:, order[:rank]]
+    spectrum, vectors = _eigen(moments.second)
+    rank = min(k, len(spectrum))
+    if within is None or within.shape[1] < rank:
+        subspace = vectors[:, :rank]
+        leading = spectrum[:rank]
+    else:
+        leading, vectors = _eigen(within.T @ moments.second @ within)
+        leading, subspace = leading[:rank], within @ vectors[:, :rank]
     # Sampling error can make small eigenvalues negative; the whitener then
     # takes a small positive one in their place.
-    kept = np.maximum(spectrum[:rank], 1e-3 * max(spectrum[0], 1e-12))
+    kept = np.maximum(leading, 1e-3 * max(leading[0], 1e-12))
     whitener = subspace / np.sqrt(kept)
     slopes = whitener[1:] if has_constant else whitener
     third = third_source.sweep(TakeThird(has_constant, slopes))
@@ -139,6 +148,13 @@ def decompose(
     )
 
 
+def _eigen(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues, largest first, and their vectors."""
+    values, vectors = tl.eigh(matrix)
+    order = np.argsort(values)[::-1]
+    return np.asarray(values)[order], np.asarray(vectors)[:, order]
+
+
 def tensor_results(
     source: MemorySource,
     has_constant: bool,
@@ -146,6 +162,7 @@ def tensor_results(
     options: TensorStart,
     rng: np.random.Generator,
     noise_grid: tuple[float, ...] = NOISE_GRID,
+    within: Array | None = None,
 ) -> list[TensorResult]:
     """Decompose once for each trial noise variance (once, with no constant)."""
     second, third = source.split(2, rng) if options.split else (source, source)
@@ -153,7 +170,8 @@ def tensor_results(
     grid = noise_grid if has_constant else (0.0,)
     top = largest_noise(sums) if has_constant else 0.0
     return [
-        decompose(third, sums, has_constant, k, share * top, options, rng) for share in grid
+        decompose(third, sums, has_constant, k, share * top, options, rng, within)
+        for share in grid
     ]
 
 
