@@ -49,7 +49,9 @@ def power(k: int = 5) -> None:
     print(f"  batched {np.median(times):.4f} s (of 5), TensorLy {slow:.2f} s")
     print(f"  {slow / np.median(times):.0f} times faster")
     print(f"  components agree to {np.max(np.abs(overlap.max(axis=1) - 1)):.1e} (1 - cosine)")
-    print(f"  eigenvalues differ by {np.max(np.abs(np.sort(ours[0].values) - np.sort(weights))):.1e}")
+    print(
+        f"  eigenvalues differ by {np.max(np.abs(np.sort(ours[0].values) - np.sort(weights))):.1e}"
+    )
 
 
 def em_iteration(n: int = 400_000, p: int = 20, k: int = 5, repeats: int = 9) -> None:

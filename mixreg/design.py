@@ -17,6 +17,7 @@ from mixreg.errors import InputError
 
 Array = NDArray[np.float64]
 
+NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
 
 
@@ -70,7 +71,7 @@ class Design:
         try:
             x = patsy.build_design_matrices([self.right], frame, NA_action=KEEP_MISSING)[0]
         except patsy.PatsyError as error:
-            raise _formula_error(error, frame) from error
+            raise _formula_error(error, tuple(frame.columns)) from error
         x = np.asarray(x, dtype=float)
         if x.shape[0] == 1 and len(frame) != 1:
             x = np.repeat(x, len(frame), axis=0)
@@ -80,7 +81,7 @@ class Design:
         """Responses of new data, or None where they are not there."""
         if self.left is None:
             if isinstance(data, pd.DataFrame) and self.response in data.columns:
-                return np.asarray(data[self.response], dtype=float)
+                return _as_vector(data[self.response], self.response)
             return None
         frame = _as_frame(data)
         needed = {n for factor in self.left.factor_infos for n in names_in(factor.code)}
@@ -89,8 +90,12 @@ class Design:
             return None
         try:
             y = patsy.build_design_matrices([self.left], frame, NA_action=KEEP_MISSING)[0]
-        except patsy.PatsyError:
-            return None
+        except (patsy.PatsyError, AttributeError, TypeError) as error:
+            if not needed <= set(frame.columns):
+                return None
+            raise InputError(
+                f"the response {self.response} of the new data cannot be used: {error}"
+            ) from error
         return np.asarray(y, dtype=float)[:, 0]
 
 
@@ -100,12 +105,14 @@ def names_in(code: str) -> set[str]:
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
-            names |= {a.value for a in node.args if isinstance(a, ast.Constant)}
+            names |= {str(a.value) for a in node.args if isinstance(a, ast.Constant)}
     return names
 
 
 def formula_names(formula: str) -> set[str]:
     """Variables that a formula mentions."""
+    if not isinstance(formula, str):
+        raise InputError(f"formula must be text such as 'y ~ x1 + x2'; got {formula!r}")
     try:
         described = patsy.ModelDesc.from_formula(formula)
     except patsy.PatsyError as error:
@@ -138,10 +145,13 @@ def from_formula(
         Rows whose groups and weights are not missing.
     """
     names = formula_names(formula)
-    kept = None
+    kept, columns = None, () if data is None else tuple(data.columns)
     if data is not None:
         used = [column for column in data.columns if column in names]
-        frame = _plain(data[used])
+        repeated = {str(column) for column in used if used.count(column) > 1}
+        if repeated:
+            raise InputError(f"data has several columns named {', '.join(sorted(repeated))}")
+        frame = _plain(_with_outside(data[used], names, environment))
         kept = frame.notna().all(axis=1).to_numpy()
         if usable is not None:
             kept = kept & usable
@@ -155,11 +165,16 @@ def from_formula(
             )
     try:
         left, right = patsy.dmatrices(
-            formula, {} if data is None else data, environment, NA_action=KEEP_MISSING
+            formula,
+            {} if data is None else data,
+            environment,
+            NA_action=KEEP_MISSING,
+            return_type="dataframe" if data is None else "matrix",
         )
     except patsy.PatsyError as error:
-        raise _formula_error(error, data) from error
+        raise _formula_error(error, columns) from error
     y, x = np.asarray(left, dtype=float), np.asarray(right, dtype=float)
+    index = left.index if data is None else data.index
     design = Design(
         tuple(right.design_info.column_names),
         left.design_info.column_names[0],
@@ -167,10 +182,12 @@ def from_formula(
         left.design_info,
         right.design_info,
     )
-    if y.shape[1] != 1:
+    factors = left.design_info.factor_infos.values()
+    if y.shape[1] != 1 or any(factor.type == "categorical" for factor in factors):
         raise InputError(
-            f"the response {formula.split('~')[0].strip()!r} is not numeric: it gives columns "
-            f"{', '.join(left.design_info.column_names)}; recode it as one number"
+            f"the response {formula.split('~')[0].strip()!r} is not numeric: it holds text or "
+            f"categories, or gives columns {', '.join(left.design_info.column_names[:4])}; "
+            "recode it as one number"
         )
     if kept is None:
         kept = np.ones(len(y), dtype=bool) if usable is None else usable
@@ -178,8 +195,24 @@ def from_formula(
             raise InputError(
                 f"groups or weights have length {len(kept)}, but the formula gives {len(y)} rows"
             )
-        y, x = y[kept], x[kept]
-    return design, _finish(design, x, y[:, 0], None if data is None else data.index, kept, missing)
+        y, x, index = y[kept], x[kept], index[kept]
+    return design, _finish(design, x, y[:, 0], index, kept, missing)
+
+
+def _with_outside(
+    frame: pd.DataFrame, names: set[str], environment: EvalEnvironment
+) -> pd.DataFrame:
+    """Bring the caller's arrays into the frame, so that rows are dropped from both."""
+    outside = {}
+    for name in names - set(frame.columns):
+        try:
+            value = environment.namespace[name]
+        except KeyError:
+            continue
+        if isinstance(value, (pd.Series, np.ndarray, list)) and len(value) == len(frame):
+            outside[name] = np.asarray(value) if np.ndim(value) == 1 else None
+    outside = {name: value for name, value in outside.items() if value is not None}
+    return frame.assign(**outside) if outside else frame
 
 
 def from_arrays(
@@ -190,7 +223,13 @@ def from_arrays(
     y = _as_vector(endog, "endog")
     if len(y) != len(x):
         raise InputError(f"endog has length {len(y)}, but exog has {len(x)} rows")
-    if isinstance(endog, pd.Series) and not isinstance(exog, pd.DataFrame):
+    if isinstance(endog, pd.Series):
+        labelled = isinstance(exog, (pd.DataFrame, pd.Series))
+        if labelled and not endog.index.equals(exog.index):
+            raise InputError(
+                "endog and exog have different indexes; align them first, as with "
+                "endog.reindex(exog.index)"
+            )
         index = endog.index
     terms = _column_names(exog, x)
     response = str(getattr(endog, "name", None) or "y")
@@ -211,12 +250,11 @@ def _finish(
     design: Design,
     x: Array,
     y: Array,
-    index: pd.Index | None,
+    index: pd.Index,
     kept: NDArray[np.bool_],
     missing: str,
 ) -> Table:
     """Drop rows that became NaN under transforms; refuse infinite ones."""
-    index = pd.RangeIndex(len(y)) if index is None else index
     good = ~(np.isnan(y) | np.isnan(x).any(axis=1))
     if not good.all():
         _check_missing(good, missing, list(design.terms))
@@ -256,8 +294,12 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     changes: dict[str, Any] = {}
     for name in frame.columns:
         dtype = frame[name].dtype
-        if isinstance(dtype, pd.StringDtype):
+        if isinstance(dtype, (pd.StringDtype, pd.BooleanDtype)):
             changes[name] = frame[name].astype(object)
+        elif (
+            pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(frame[name]) in NUMBERS
+        ):
+            changes[name] = pd.to_numeric(frame[name])
         elif pd.api.types.is_extension_array_dtype(dtype) and (
             pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
         ):
@@ -325,14 +367,19 @@ def _column_names(exog: Any, x: Array) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _formula_error(error: Exception, data: pd.DataFrame | None) -> InputError:
+def _formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
     cause = error.__cause__ or error
     text = str(cause).split("\n")[0]
     message = f"the formula cannot be evaluated: {text}"
-    if isinstance(cause, NameError) and data is not None:
+    if isinstance(cause, NameError) and columns:
         absent = getattr(cause, "name", None) or ""
-        close = difflib.get_close_matches(absent, [str(c) for c in data.columns], n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "; check the spelling"
+        close = difflib.get_close_matches(absent, [str(c) for c in columns], n=1)
+        hint = (
+            f"; did you mean {close[0]!r}?"
+            if close
+            else "; check the spelling, and import it where the formula is written if it is a "
+            "function or a module"
+        )
         return InputError(f"the formula names {absent!r}, which is not a column of data{hint}")
     if "levels" in text or "categor" in text.lower():
         message += "; new data must have the categories the model was fitted with"

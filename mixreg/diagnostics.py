@@ -94,9 +94,7 @@ class Diagnostics:
         return "\n".join([*_verdict(self), "", *_numbers(self), "", *_race_lines(self)])
 
 
-def diagnose(
-    solution: Solution, whitening: Whitening, options: Options, n: int
-) -> Diagnostics:
+def diagnose(solution: Solution, whitening: Whitening, options: Options, n: int) -> Diagnostics:
     """Work out the diagnostics of a solution."""
     params = solution.fit.params
     k, p = params.coef.shape
@@ -127,7 +125,7 @@ def diagnose(
         skewness=_largest(tensor.skewness) if tensor is not None else float("nan"),
         kurtosis=_largest(tensor.kurtosis) if tensor is not None else float("nan"),
         noise=float(np.sqrt(noise2)),
-        certified=solution.exact,
+        certified=solution.certified,
         starts=_in_user_units(race.records, whitening, race.rows, n) if race else (),
         agreed=race.agreed if race else 0,
         finalists=race.finalists if race else 0,

@@ -9,7 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.blocks import Block
 from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
+from mixreg.estimators.altmin import EXACT
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
 from mixreg.families import Gaussian
@@ -27,8 +29,10 @@ Method = Literal["em", "altmin"]
 
 # EM hands over to Newton steps when an iteration gains less than this a row.
 HANDOVER = 1e-6
-# A component that holds less than this many rows has emptied.
+# A component that holds less than this many rows, of average weight, has emptied.
 EMPTY_ROWS = 1.0
+# Residual (unit variance) below which a row counts as fitted exactly.
+EXACT_RESIDUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +68,11 @@ class Solution:
     ----------
     fit : Fit
         Components ordered by weight; objective is the log-likelihood.
-    sums : MixtureStatistics
-        Of the last pass, at the fit's parameters.
     exact : bool
-        Zero loss with more rows than coefficients in every component.
-    loss : float
-        Mean squared residual under hard labels, in standard units.
+        Zero loss: every row lies on a component.
+    certified : bool
+        Zero loss with more rows than coefficients on each component alone,
+        which proves that the components are the true ones.
     tensors : tuple of TensorResult
         Decompositions of the moments, one for each trial noise variance.
     race : RaceResult or None
@@ -82,9 +85,8 @@ class Solution:
     """
 
     fit: Fit
-    sums: MixtureStatistics
     exact: bool
-    loss: float
+    certified: bool
     tensors: tuple[TensorResult, ...]
     race: RaceResult | None
     binds: bool
@@ -122,7 +124,9 @@ def solve(
     run = _run_altmin if method == "altmin" else _run_em
     fit = run(source, family, start, options, rng, progress)
     fit, revived = _revive(source, sample, whitening, family, fit, run, options, rng)
-    return source, _finish(source, family, fit, method, tensors, outcome, revived)
+    if options.method == "em" and method == "altmin":
+        fit = replace(fit, history=np.zeros(0))
+    return source, _finish(source, family, fit, method, options, tensors, outcome, revived)
 
 
 def race_rows(raw: MemorySource, k: int) -> int:
@@ -181,10 +185,16 @@ def _run_em(
     # Long groups are condensed for EM; the finish, and its numbers, are on rows.
     data: Source = condensed(source) if condensing_pays(source) else source
     first = replace(control, tol=max(control.tol, HANDOVER))
-    fit = iterate(data, EM(family), start.stacked(), first, progress)[0]
+    em = EM(family)
+    fit = iterate(data, em, start.stacked(), first, progress)[0]
     if fit.reason == "exact":
         # Hard labels take an exact fit from small residuals to none.
-        return _joined(fit, iterate(source, AltMin(family), fit.params.stacked(), control)[0])
+        hard = iterate(source, AltMin(family), fit.params.stacked(), control)[0]
+        if hard.reason == "exact":
+            return replace(hard, history=fit.history, n_iter=fit.n_iter + hard.n_iter)
+        # The noise is tiny but there: EM goes on, and is not stopped by it.
+        data, em = source, EM(family, exact=0.0)
+        fit = _joined(fit, iterate(data, em, fit.params.stacked(), first, progress)[0])
     if fit.reason != "converged":
         return fit
     left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
@@ -194,7 +204,7 @@ def _run_em(
         end = iterate(source, Newton(family, layout), fit.params.stacked(), steps)[0]
         if end.reason == "converged" and not bound_binds(family, end.params):
             return _joined(fit, end)
-    return _joined(fit, iterate(data, EM(family), fit.params.stacked(), left, progress)[0])
+    return _joined(fit, iterate(data, em, fit.params.stacked(), left, progress)[0])
 
 
 def _run_altmin(
@@ -218,7 +228,7 @@ def _run_altmin(
 def _joined(first: Fit, second: Fit) -> Fit:
     """One fit out of two stages; the first step of the second repeats a point."""
     history = np.concatenate([first.history, second.history[1:]])
-    return replace(second, history=history)
+    return replace(second, history=history, n_iter=first.n_iter + second.n_iter)
 
 
 def bound_binds(family: Gaussian, params: Parameters) -> bool:
@@ -228,8 +238,9 @@ def bound_binds(family: Gaussian, params: Parameters) -> bool:
     return bool(not family.equal_variance and variance.min() <= least and params.k > 1)
 
 
-def _empty(sums: MixtureStatistics) -> NDArray[np.intp]:
-    return np.flatnonzero(sums.family.size[:, 0] < EMPTY_ROWS)
+def _empty(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
+    size = sums.family.size[:, 0]
+    return np.flatnonzero(size < EMPTY_ROWS * size.sum() / rows)
 
 
 def _revive(
@@ -246,7 +257,7 @@ def _revive(
     task = HardAssignment(family) if run is _run_altmin else SoftAssignment(family)
     tries = 0
     while tries < 3:
-        empty = _empty(source.sweep(task, fit.params.stacked()))
+        empty = _empty(source.sweep(task, fit.params.stacked()), source.rows)
         if not empty.size or fit.params.k == 1:
             break
         tries += 1
@@ -254,7 +265,8 @@ def _revive(
         removed = np.resize(empty, 12)
         starts = swapped(data.block, family, whitening, fit.params, removed, rng)
         best = finish_best(data, family, iterate(data, EM(family), starts, SHORT), 4, FINISH)
-        fit = run(source, family, best[0].params, options, rng, None)
+        new = run(source, family, best[0].params, options, rng, None)
+        fit = new if new.objective > fit.objective else fit
     return fit, tries
 
 
@@ -263,6 +275,7 @@ def _finish(
     family: Gaussian,
     fit: Fit,
     method: str,
+    options: Options,
     tensors: tuple[TensorResult, ...],
     outcome: RaceResult | None,
     revived: int,
@@ -276,21 +289,51 @@ def _finish(
         weights = hard.count[:, 0] / hard.count.sum()
         params = Parameters(params.coef, variance, log_gating(weights))
     params = params.by_weight()
-    loss = float(hard.mean_square[0])
-    enough = bool((hard.family.size[:, 0] > params.coef.shape[1]).all())
-    exact = loss < 1e-20 and enough
+    exact = float(hard.mean_square[0]) < EXACT
     soft = source.sweep(SoftAssignment(family), params.stacked())
     objective = np.inf if exact else float(soft.objective[0])
-    empty = tuple(int(j) for j in _empty(soft)) if params.k > 1 else ()
-    reason = "exact" if exact else fit.reason
+    empty = tuple(int(j) for j in _empty(soft, source.rows)) if params.k > 1 else ()
+    history, reason = fit.history, fit.reason
+    if exact:
+        reason = "exact"
+        history = np.append(history, np.inf) if options.method == "em" else history
     return Solution(
-        Fit(params, objective, fit.history, reason),
-        soft,
+        Fit(params, objective, history, reason, fit.n_iter),
         exact,
-        loss,
+        exact and _certified(source, family, params),
         tensors,
         outcome,
         bound_binds(family, params),
         empty,
         revived,
     )
+
+
+def _certified(source: MemorySource, family: Gaussian, params: Parameters) -> bool:
+    """Whether each component alone fits more rows exactly than it has coefficients."""
+    own = source.sweep(CountOwnRows(family), params).counts
+    return bool((own > params.coef.shape[1]).all())
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRows:
+    """Rows that one component fits exactly and no other does, (k,)."""
+
+    counts: Array
+
+    def __add__(self, other: OwnRows) -> OwnRows:
+        """Add the counts of other rows."""
+        return OwnRows(self.counts + other.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class CountOwnRows:
+    """Task: count the rows that belong to one component only."""
+
+    family: Gaussian
+
+    def __call__(self, block: Block, params: Parameters) -> OwnRows:
+        """Process one block."""
+        fitted = np.abs(self.family.residuals(block, params)) < EXACT_RESIDUAL
+        alone = fitted & (fitted.sum(axis=0) == 1)
+        return OwnRows(alone.sum(axis=1).astype(float))

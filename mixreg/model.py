@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,25 +14,26 @@ from tqdm.auto import tqdm
 
 from mixreg import design as designs
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
-from mixreg.estimators import Control
-from mixreg.estimators.expectation import HardAssignment, Posterior, SoftAssignment
+from mixreg.estimators.expectation import Posterior, SoftAssignment
 from mixreg.families import Gaussian
-from mixreg.fitting import Options, Solution, solve
-from mixreg.inference.covariance import COV_TYPES
-from mixreg.inference.estimate import Estimate, estimate
+from mixreg.fitting import Solution, solve
+from mixreg.inference.estimate import estimate
 from mixreg.inference.information import TakeInformation
+from mixreg.options import (
+    check_cov_type,
+    cluster_codes,
+    make_options,
+    make_start,
+    number,
+    whole,
+)
 from mixreg.params import Layout, Parameters
 from mixreg.results import MixRegResults
 from mixreg.sources import MemorySource
-from mixreg.starts.candidates import one_hot
-from mixreg.starts.race import Effort
-from mixreg.starts.tensor import TensorStart
 from mixreg.units import Units, column, make_units, present
 from mixreg.whitening import Whitening, triangle, whitening
 
 Array = NDArray[np.float64]
-
-METHODS = ("em", "altmin")
 
 
 class MixReg:
@@ -78,8 +80,8 @@ class MixReg:
         usable = present(groups_values, weights_values)
         design, table = designs.from_arrays(endog, exog, missing, usable)
         units = make_units(groups_values, weights_values, table.kept, table.index)
-        self._declare(design, table, units, k, equal_variance, variance_ratio)
-        self.groups_name = groups if isinstance(groups, str) else getattr(groups, "name", None)
+        name = groups if isinstance(groups, str) else getattr(groups, "name", None)
+        self._declare(design, table, units, name, k, equal_variance, variance_ratio)
 
     @classmethod
     def from_formula(
@@ -140,8 +142,8 @@ class MixReg:
         design, table = designs.from_formula(formula, frame, environment, missing, usable)
         units = make_units(groups_values, weights_values, table.kept, table.index)
         model = cls.__new__(cls)
-        model._declare(design, table, units, k, equal_variance, variance_ratio)
-        model.groups_name = groups if isinstance(groups, str) else getattr(groups, "name", None)
+        name = groups if isinstance(groups, str) else getattr(groups, "name", None)
+        model._declare(design, table, units, name, k, equal_variance, variance_ratio)
         return model
 
     def _declare(
@@ -149,23 +151,23 @@ class MixReg:
         design: designs.Design,
         table: designs.Table,
         units: Units,
+        groups_name: Any,
         k: int,
         equal_variance: bool,
         variance_ratio: float,
     ) -> None:
-        if not 0 < variance_ratio <= 1:
-            raise InputError(f"variance_ratio must lie in (0, 1]; got {variance_ratio}")
+        ratio = number("variance_ratio", variance_ratio, 1e-12, 1.0)
         self.design = design
         self.units = units
         self.index = table.index
         self.kept = table.kept
-        self.groups_name: Any = None
+        self.groups_name = groups_name
         x, y = table.x, table.y
         if units.order is not None:
             x, y = x[units.order], y[units.order]
         self.source = MemorySource(x, y, units.weight, units.starts)
         self.k = _check_k(k, self.source)
-        self.family = Gaussian(bool(equal_variance), float(variance_ratio))
+        self.family = Gaussian(bool(equal_variance), ratio)
         self.layout = Layout(self.k, design.terms, self.family.equal_variance)
         self._whitening: Whitening = whitening(self.source.sweep(triangle), design.terms)
 
@@ -254,142 +256,51 @@ class MixReg:
         progress : bool
             Show a progress bar.
         """
-        options = self._options(method, init, n_init, max_iter, tol, seed, resample)
-        if cov_type not in COV_TYPES:
-            raise InputError(f"cov_type={cov_type!r} is unknown; use one of {', '.join(COV_TYPES)}")
-        clusters = self._clusters(cov_type, cov_kwds)
+        source, units, white = self.source, self.units, self._whitening
+        start = make_start(
+            init, source, units, self.kept, self.k, self.design.terms, self.family, white
+        )
+        options = make_options(method, start, n_init, max_iter, tol, seed, resample, source.units)
+        check_cov_type(cov_type, method)
+        clusters = cluster_codes(cov_type, cov_kwds, units, self.kept, self.nobs)
+        if source.weight is not None and not source.weight.all():
+            # Units that do not count are left out of the fit, not of the labels.
+            counted = np.flatnonzero(source.weight)
+            source = source.take_units(counted)
+            clusters = None if clusters is None else pd.factorize(clusters[counted])[0]
+            if isinstance(start, np.ndarray):
+                options = replace(options, init=start[:, counted])
         with tqdm(disable=not progress, desc="mixreg", unit="it") as bar:
 
             def report(iteration: int, objective: float) -> None:
                 bar.update()
-                bar.set_postfix(objective=f"{self._whitening.log_likelihood(objective):.4f}")
+                bar.set_postfix(objective=f"{white.log_likelihood(objective):.4f}")
 
-            source, solution = solve(
-                self.source,
-                self._whitening,
-                self.family,
-                self.k,
-                options,
-                report if progress else None,
+            standard, solution = solve(
+                source, white, self.family, self.k, options, report if progress else None
             )
         estimated = estimate(
-            source, self._whitening, self.layout, self.family, solution, method, cov_type, clusters
+            standard, white, self.layout, self.family, solution, method, cov_type, clusters
         )
-        del source
-        posterior = self._posterior(estimated.params, method)
-        self._warn(solution, estimated)
-        return MixRegResults(self, solution, estimated, posterior, options)
+        del standard
+        rule = self._labelling(estimated.params, method)
+        posterior = self.source.sweep(Posterior(self.family), rule).join()
+        self._warn(solution)
+        return MixRegResults(self, solution, estimated, posterior, rule, options)
 
-    def _options(
-        self,
-        method: str,
-        init: Any,
-        n_init: int,
-        max_iter: int,
-        tol: float,
-        seed: int,
-        resample: int | None,
-    ) -> Options:
-        if method not in METHODS:
-            raise InputError(f"method={method!r} is unknown; use one of {', '.join(METHODS)}")
-        for name, value, least in (("n_init", n_init, 1), ("max_iter", max_iter, 1)):
-            if int(value) != value or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}; got {value}")
-        if not tol >= 0:
-            raise InputError(f"tol must not be negative; got {tol}")
-        if resample is not None and (method != "altmin" or resample < 1):
-            raise InputError(
-                f"resample={resample} needs method='altmin' and a number of parts of at least 1"
-            )
-        return Options(
-            method,  # type: ignore[arg-type]
-            self._start(init),
-            Effort(int(n_init)),
-            Control(int(max_iter), float(tol)),
-            seed,
-            resample,
-        )
+    def _labelling(self, params: Parameters, method: str) -> Parameters:
+        """The mixture whose posterior gives the labels.
 
-    def _start(self, init: Any) -> Any:
-        if isinstance(init, TensorStart):
-            return init
-        if isinstance(init, str):
-            if init == "tensor":
-                return TensorStart()
-            if init in ("auto", "random"):
-                return init
-            raise InputError(
-                f"init={init!r} is unknown; use 'auto', 'tensor', 'random', a TensorStart, "
-                "labels 1..k or a table of coefficients"
-            )
-        if isinstance(init, pd.DataFrame):
-            return self._start_from_coefficients(_coefficient_frame(init, self.design.terms))
-        values = np.asarray(init)
-        if values.ndim == 2:
-            return self._start_from_coefficients(values.astype(float))
-        return self._start_from_labels(values)
-
-    def _start_from_coefficients(self, coef: Array) -> Parameters:
-        if coef.shape != (self.k, len(self.design.terms)) or not np.isfinite(coef).all():
-            raise InputError(
-                f"init coefficients must be finite, with shape (k, p) = "
-                f"({self.k}, {len(self.design.terms)}); got shape {coef.shape}"
-            )
+        AltMin assigns rows by squared error alone: equal weights and a common
+        variance near zero say the same.
+        """
+        if method == "em":
+            return params
+        tiny = 1e-24 * self._whitening.scale**2
         uniform = np.full((self.k, 1), -np.log(self.k))
-        params = Parameters(coef, np.ones(self.k), uniform)
-        sums = self.source.sweep(HardAssignment(self.family), params.stacked())
-        variance = max(float(sums.mean_square[0]), 1e-10 * self._whitening.scale**2)
-        return self._whitening.from_user(params.with_equal_dispersion(variance))
+        return Parameters(params.coef, np.full(self.k, tiny), uniform)
 
-    def _start_from_labels(self, labels: NDArray[Any]) -> Array:
-        if len(labels) == len(self.kept):
-            labels = labels[self.kept]
-        units = self.units
-        if units.starts is not None and len(labels) == self.nobs:
-            ordered = labels if units.order is None else labels[units.order]
-            labels = ordered[units.starts]
-        if len(labels) != self.source.units:
-            raise InputError(
-                f"init labels have length {len(labels)}; give one for each of {self.nobs} rows"
-                + ("" if self.ngroups is None else f" or {self.ngroups} groups")
-            )
-        wanted = np.arange(1, self.k + 1)
-        if not np.array_equal(np.unique(labels), wanted):
-            raise InputError(
-                f"init labels must use each of 1..{self.k}; got {np.unique(labels)[:10].tolist()}"
-            )
-        return one_hot(labels.astype(np.intp) - 1, self.k)
-
-    def _clusters(self, cov_type: str, cov_kwds: dict[str, Any] | None) -> Any:
-        kwds = dict(cov_kwds or {})
-        groups = kwds.pop("groups", None)
-        if kwds:
-            raise InputError(f"cov_kwds has unknown keys {', '.join(kwds)}; only 'groups' is known")
-        if cov_type != "cluster":
-            if groups is not None:
-                raise InputError("cov_kwds['groups'] is only used with cov_type='cluster'")
-            return None
-        if groups is None:
-            raise InputError("cov_type='cluster' needs cov_kwds={'groups': array}")
-        codes = pd.factorize(np.asarray(groups))[0]
-        if len(codes) == len(self.kept):
-            codes = codes[self.kept]
-        if len(codes) != self.nobs:
-            raise InputError(f"cov_kwds['groups'] has length {len(codes)}; give {self.nobs}")
-        units = self.units
-        if units.starts is not None:
-            codes = (codes if units.order is None else codes[units.order])[units.starts]
-        return pd.factorize(codes)[0].astype(np.intp)
-
-    def _posterior(self, params: Parameters, method: str) -> Array:
-        """Posterior probabilities (k, units); for "altmin" they are 0 or 1."""
-        if method == "altmin":
-            tiny = 1e-24 * self._whitening.scale**2
-            uniform = np.full((self.k, 1), -np.log(self.k))
-            params = Parameters(params.coef, np.full(self.k, tiny), uniform)
-        return self.source.sweep(Posterior(self.family), params).join()
-
-    def _warn(self, solution: Solution, estimated: Estimate) -> None:
+    def _warn(self, solution: Solution) -> None:
         fit = solution.fit
         if fit.reason == "max_iter":
             warnings.warn(
@@ -420,8 +331,7 @@ def _check_missing_option(missing: str) -> None:
 
 
 def _check_k(k: Any, source: MemorySource) -> int:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise InputError(f"k must be a whole number of at least 1; got {k!r}")
+    k = whole("k", k, 1)
     units = source.units if source.weight is None else int((source.weight > 0).sum())
     if k > units:
         what = "rows" if source.starts is None else "groups"
@@ -434,7 +344,7 @@ def _check_k(k: Any, source: MemorySource) -> int:
                 f"k={k} components with {p} coefficients need at least {k * p} distinct rows; "
                 f"there are {distinct}; use a smaller k or fewer terms"
             )
-    return int(k)
+    return k
 
 
 def _as_data(data: Any) -> pd.DataFrame:
@@ -448,27 +358,29 @@ def _as_data(data: Any) -> pd.DataFrame:
 
 
 def _subset_mask(frame: pd.DataFrame, subset: Any) -> NDArray[np.bool_]:
-    if isinstance(subset, str):
+    """Which rows of a frame a query, a mask or labels choose."""
+    text = subset if isinstance(subset, str) else None
+    if text is not None:
         try:
-            subset = frame.eval(subset)
+            subset = frame.eval(text)
         except Exception as error:
-            raise InputError(f"subset={subset!r} cannot be evaluated: {error}") from error
+            raise InputError(f"subset={text!r} cannot be evaluated: {error}") from error
+    same_rows = isinstance(subset, pd.Series) and len(subset) == len(frame)
+    if same_rows and frame.index.is_unique and not subset.index.equals(frame.index):
+        subset = subset.reindex(frame.index)
     values = np.asarray(subset)
+    if values.dtype == object and set(pd.unique(values)) <= {True, False}:
+        values = values.astype(bool)
     if values.dtype == bool:
-        if len(values) != len(frame):
+        if values.shape != (len(frame),):
             raise InputError(f"subset has length {len(values)}, but data has {len(frame)} rows")
         return values
+    if text is not None:
+        raise InputError(f"subset={text!r} is not a condition; write one, such as 'year > 2000'")
+    unknown = [label for label in values.ravel().tolist() if label not in frame.index]
+    if unknown:
+        raise InputError(f"subset names rows that data does not have: {unknown[:5]}")
     return np.asarray(frame.index.isin(values))
-
-
-def _coefficient_frame(frame: pd.DataFrame, terms: tuple[str, ...]) -> Array:
-    absent = [term for term in terms if term not in frame.index]
-    if absent:
-        raise InputError(
-            f"init coefficients lack rows for {', '.join(absent)}; use a table like "
-            "results.coefficients, terms x components"
-        )
-    return frame.loc[list(terms)].to_numpy(dtype=float).T
 
 
 def _flat(params: Any, layout: Layout) -> Array:

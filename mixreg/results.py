@@ -18,6 +18,7 @@ from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.expectation import Posterior
 from mixreg.fitting import Options, Solution
 from mixreg.inference.estimate import Estimate
+from mixreg.params import Parameters
 from mixreg.sources import MemorySource
 from mixreg.summary import make_summary
 from mixreg.units import make_units
@@ -44,6 +45,7 @@ class MixRegResults:
         solution: Solution,
         estimate: Estimate,
         posterior: Array,
+        rule: Parameters,
         options: Options,
     ) -> None:
         self.model = model
@@ -52,6 +54,7 @@ class MixRegResults:
         self.options = options
         self._estimate = estimate
         self._posterior = posterior
+        self._rule = rule
         self.cov_type = estimate.cov_type
 
     def __repr__(self) -> str:
@@ -127,13 +130,10 @@ class MixRegResults:
 
     @cached_property
     def _inference(self) -> LikelihoodModelResults:
-        if self._estimate.cov is None:
-            raise NotAvailableError(
-                "standard errors were not computed; fit again with cov_type='oim'"
-            )
+        cov = self._estimate.finite_cov
         names = self.model.param_names
         stand_in = SimpleNamespace(data=SimpleNamespace(cov_names=names, param_names=names))
-        inner = LikelihoodModelResults(stand_in, self._estimate.vector, self._estimate.cov)
+        inner = LikelihoodModelResults(stand_in, self._estimate.vector, cov)
         inner.use_t = False
         inner.df_resid = self.df_resid
         return inner
@@ -166,7 +166,8 @@ class MixRegResults:
     def cov_params(self) -> pd.DataFrame:
         """Covariance of `params`."""
         names = self.model.param_names
-        return pd.DataFrame(self._inference.cov_params(), names, names)
+        cov = self._inference.cov_params()
+        return pd.DataFrame(np.where(cov >= 1e300, np.inf, cov), names, names)
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Confidence intervals of `params`, normal."""
@@ -255,10 +256,13 @@ class MixRegResults:
 
     @property
     def history(self) -> Array:
-        """Log-likelihood (minus the loss, for "altmin") at each iteration of the final run."""
+        """Log-likelihood at each iteration of the final run; for "altmin", minus the loss.
+
+        The last entry is infinite when the fit is exact.
+        """
         history = self.solution.fit.history
         white = self.model._whitening
-        if self.method == "altmin" or self.solution.exact:
+        if self.method == "altmin":
             return history * white.scale**2
         return history - white.rows * float(np.log(white.scale))
 
@@ -336,11 +340,14 @@ class MixRegResults:
         groups, name = None, self.model.groups_name
         grouped = self.model.units.starts is not None and isinstance(new, pd.DataFrame)
         if grouped and name in new.columns:
-            groups = new[name]
-            seen &= groups.notna().to_numpy()
+            # A row without a group stands for itself.
+            codes = pd.factorize(new[name])[0]
+            alone = codes < 0
+            codes[alone] = codes.max() + 1 + np.arange(int(alone.sum()))
+            groups = codes
         units = make_units(groups, None, seen, index[seen])
         order = slice(None) if units.order is None else units.order
         source = MemorySource(x[seen][order], y[seen][order], None, units.starts)
-        found = source.sweep(Posterior(self.model.family), self._estimate.params).join().T
+        found = source.sweep(Posterior(self.model.family), self._rule).join().T
         out[seen] = units.to_rows(found, int(seen.sum()))
         return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit
 from scipy.stats import norm
 from statsmodels.iolib.summary import Summary, summary_params
 from statsmodels.iolib.table import SimpleTable
@@ -44,7 +45,7 @@ def _header(results: MixRegResults) -> tuple[list[Any], list[Any]]:
     groups = "-" if results.ngroups is None else str(results.ngroups)
     race = results.solution.race
     agreed = "-" if race is None else f"{race.agreed} of {race.finalists}"
-    if race is not None and race.exact:
+    if results.solution.certified:
         agreed = "certified"
     swaps = "-" if race is None else f"{race.accepted} of {race.swaps} kept"
     left = [
@@ -112,20 +113,21 @@ def weights_frame(results: MixRegResults, alpha: float = 0.05) -> Any:
     pi, sigma = params.weights, np.sqrt(params.dispersion)
     weight_se = sigma_se = np.full(results.k, np.nan)
     if results._estimate.cov is not None:
-        cov = results._estimate.cov
+        cov = results._estimate.finite_cov
         gate = layout.gating_index()
         slope = (np.diag(pi) - np.outer(pi, pi))[:, 1:]
         inner = slope @ cov[np.ix_(gate, gate)] @ slope.T
         weight_se = np.sqrt(np.maximum(np.diag(inner), 0.0))
         scale = layout.scale_index()
         sigma_se = sigma * np.sqrt(np.maximum(cov[scale, scale], 0.0))
+        weight_se, sigma_se = (np.where(se > 1e100, np.inf, se) for se in (weight_se, sigma_se))
     with np.errstate(divide="ignore", invalid="ignore"):
         logit = np.log(pi) - np.log1p(-pi)
         half = norm.isf(alpha / 2) * weight_se / (pi * (1 - pi))
     if results.k == 1:
         lower = upper = np.ones(1)
     else:
-        lower, upper = 1 / (1 + np.exp(half - logit)), 1 / (1 + np.exp(-half - logit))
+        lower, upper = expit(logit - half), expit(logit + half)
     counts = np.bincount(results.labels, minlength=results.k + 1)[1:]
     frame = pd.DataFrame(
         {
@@ -170,19 +172,25 @@ def _component_table(results: MixRegResults, component: int, alpha: float) -> Si
 def _notes(results: MixRegResults) -> list[str]:
     solution, estimate = results.solution, results._estimate
     notes = [estimate.description]
-    if solution.exact:
+    if solution.certified:
         notes.append("Zero loss: the recovery of all components is certified.")
+    elif solution.exact:
+        notes.append(
+            "Zero loss, but no proof of recovery: some component has too few rows of its own "
+            "to be told from chance. Try a smaller k."
+        )
     if results.model.family.equal_variance:
         notes.append("All components share one residual variance (equal_variance=True).")
     if solution.binds:
         ratio = results.model.family.variance_ratio
         notes.append(
             f"The bound on the variances binds (variance_ratio={ratio:g}): a component singles "
-            "out a few rows. Try a smaller k, or equal_variance=True."
+            "out a few rows. Try a smaller k, or equal_variance=True. Standard errors take the "
+            "bound for an estimate."
         )
     if not estimate.regular:
         notes.append(
-            "The information matrix is singular: some standard errors are lower bounds. "
+            "The data do not determine every parameter: some standard errors are infinite. "
             "k may be too large."
         )
     if solution.revived:

@@ -102,12 +102,18 @@ def make_units(groups: Any, weights: Any, kept: NDArray[np.bool_], index: pd.Ind
         first = ordered[starts]
         varies = np.flatnonzero(ordered != first[codes])
         if varies.size:
+            group = _plain(labels[codes[varies[0]]])
             raise InputError(
-                f"weights vary within group {labels[codes[varies[0]]]!r}; a group counts as a "
-                "whole, so give all its rows the same weight"
+                f"weights vary within group {group!r}; a group counts as a whole, so give all its "
+                "rows the same weight"
             )
         weight = first
     return Units(order, starts, labels, weight)
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as the Python value it prints best as."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_weights(weight: Any, index: pd.Index) -> Array:

@@ -9,6 +9,7 @@ tolerance depends on units, and the paper's moments apply to real designs.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +46,7 @@ class Triangle:
         """Join the factors of two sets of rows."""
         stacked = np.concatenate([self.factor, other.factor])
         return Triangle(
-            np.linalg.qr(stacked, mode="r"),
+            np.asarray(np.linalg.qr(stacked, mode="r")),
             self.sum_x + other.sum_x,
             self.sum_y + other.sum_y,
             self.rows + other.rows,
@@ -63,7 +64,7 @@ def triangle(block: Block, params: None = None) -> Triangle:
         v = v * np.sqrt(weight)[:, None]
     if v.shape[0] < v.shape[1]:
         v = np.concatenate([v, np.zeros((v.shape[1] - v.shape[0], v.shape[1]))])
-    return Triangle(np.linalg.qr(v, mode="r"), sums[:-1], float(sums[-1]), rows)
+    return Triangle(np.asarray(np.linalg.qr(v, mode="r")), sums[:-1], float(sums[-1]), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Whitening:
         coef = params.coef
         if self.constant is not None:
             coef = coef - self.shift * self.constant
-        standard = np.linalg.solve(self.basis, coef.T / self.scale).T
+        standard = np.asarray(np.linalg.solve(self.basis, coef.T / self.scale).T)
         return Parameters(standard, params.dispersion / self.scale**2, params.gating)
 
     def log_likelihood(self, standard: float) -> float:
@@ -121,7 +122,9 @@ class Whitening:
     def start(self, k: int) -> Parameters:
         """Give k copies of the pooled fit."""
         return Parameters(
-            np.tile(self.pooled, (k, 1)), np.full(k, self.variance), np.full((k, 1), -np.log(k))
+            np.tile(self.pooled, (k, 1)),
+            np.full(k, max(self.variance, 1e-24)),
+            np.full((k, 1), -np.log(k)),
         )
 
 
@@ -148,14 +151,18 @@ def whitening(total: Triangle, terms: tuple[str, ...]) -> Whitening:
     along = rotation.T @ (cross / np.sqrt(n))
     if constant is not None:
         along[0] -= shift
-    square = float(along @ along + last**2 / n)
-    if square <= 1e-24 * (1 + shift**2):
+    left = float(last) / math.sqrt(n)
+    scale = math.hypot(*along, left)
+    if scale <= 1e-12 * abs(shift) or scale == 0:
         raise InputError(
             "the response does not vary, so there are no segments to find; check that the "
             "formula's left side names the outcome"
         )
-    scale = float(np.sqrt(square))
-    return Whitening(basis, shift, scale, constant, n, along / scale, float(last**2 / n) / square)
+    if not 1e-100 < scale < 1e100:
+        raise InputError(
+            f"the response has standard deviation {scale:.3g}, too extreme to square; rescale it"
+        )
+    return Whitening(basis, shift, scale, constant, n, along / scale, (left / scale) ** 2)
 
 
 def _rotation_to(direction: Array) -> Array:

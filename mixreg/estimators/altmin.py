@@ -14,7 +14,7 @@ from mixreg.params import Parameters
 from mixreg.sources import Source
 
 # Mean squared residual, of data with unit variance, that certifies recovery.
-EXACT = 1e-20
+EXACT = 1e-24
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +59,4 @@ class AltMin:
         # labels is likely to; so labels need not be stored to be compared.
         same = np.all(sums.family.xx == before.family.xx, axis=(0, -1, -2))
         same &= np.all(sums.family.size == before.family.size, axis=0)
-        return ["exact" if e else "labels" if s else None for e, s in zip(exact, same)]
+        return ["exact" if e else "labels" if s else None for e, s in zip(exact, same, strict=True)]

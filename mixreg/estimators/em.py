@@ -19,9 +19,17 @@ EXACT = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class EM:
-    """Soft labels; the log-likelihood rises at every step."""
+    """Soft labels; the log-likelihood rises at every step.
+
+    Attributes
+    ----------
+    family : Gaussian
+    exact : float
+        Mean squared residual (unit variance) at which to stop for an exact fit.
+    """
 
     family: Gaussian
+    exact: float = EXACT
 
     @property
     def monotone(self) -> bool:
@@ -40,12 +48,14 @@ class EM:
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
     ) -> list[Reason | None]:
         """Stop at an exact fit, or when the log-likelihood hardly rises."""
-        exact = sums.mean_square < EXACT
+        exact = sums.mean_square < self.exact
         if before is None:
             return ["exact" if e else None for e in exact]
         rows = sums.family.size.sum(axis=0)
         still = sums.objective - before.objective < control.tol * rows
-        return ["exact" if e else "converged" if s else None for e, s in zip(exact, still)]
+        return [
+            "exact" if e else "converged" if s else None for e, s in zip(exact, still, strict=True)
+        ]
 
 
 def mstep(family: Gaussian, sums: MixtureStatistics, params: Parameters) -> Parameters:

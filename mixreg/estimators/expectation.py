@@ -42,9 +42,7 @@ class MixtureStatistics:
 
     def take(self, runs: NDArray[np.bool_]) -> MixtureStatistics:
         """Sums of some runs of a stack."""
-        return MixtureStatistics(
-            self.objective[runs], self.count[:, runs], self.family.take(runs)
-        )
+        return MixtureStatistics(self.objective[runs], self.count[:, runs], self.family.take(runs))
 
     @property
     def mean_square(self) -> Array:

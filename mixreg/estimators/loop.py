@@ -90,17 +90,15 @@ class Fit:
         The objective at every accepted step.
     reason : str
         Why it stopped.
+    n_iter : int
+        Number of updates made.
     """
 
     params: Parameters
     objective: float
     history: Array
     reason: Reason
-
-    @property
-    def n_iter(self) -> int:
-        """Number of updates made."""
-        return len(self.history) - 1
+    n_iter: int
 
     @property
     def converged(self) -> bool:
@@ -142,18 +140,19 @@ def iterate(
     for iteration in range(control.max_iter + 1):
         sums = estimator.sweep(source, iteration, params)
         fell = _fell(sums, before if estimator.monotone else None)
-        for i in np.flatnonzero(~fell):
-            histories[active[i]].append(float(sums.objective[i]))
+        for position in np.flatnonzero(~fell).tolist():
+            histories[active[position]].append(float(sums.objective[position]))
         reasons = estimator.finished(sums, before, control)
-        for i in range(len(active)):
+        for i, run in enumerate(active.tolist()):
             if fell[i]:
                 reasons[i] = "decreased" if share[i] <= SMALLEST_STEP else None
             if reasons[i] is None and iteration == control.max_iter:
                 reasons[i] = "max_iter"
-            if reasons[i] is not None:
-                history = np.array(histories[active[i]])
+            reason = reasons[i]
+            if reason is not None:
+                history = np.array(histories[run])
                 at = (base if fell[i] else params).run(i)
-                fits[int(active[i])] = Fit(at, float(history[-1]), history, reasons[i])
+                fits[run] = Fit(at, float(history[-1]), history, reason, len(history) - 1)
         if progress is not None:
             progress(iteration, float(np.max(sums.objective)))
         going = np.array([reason is None for reason in reasons])

@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixreg.estimators.loop import Control, Reason
 from mixreg.families import Gaussian
 from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.params import Layout, Parameters
 from mixreg.sources import Source
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +38,30 @@ class Newton:
         return source.sweep(TakeInformation(self.family), params.run(0)).contract(self.layout)
 
     def update(self, sums: InformationSums, params: Parameters) -> Parameters:
-        """Take a Newton step, along directions in which the likelihood is concave."""
-        values, vectors = np.linalg.eigh(sums.information)
-        floor = 1e-8 * np.abs(values).max()
-        along = vectors.T @ sums.score / np.maximum(np.abs(values), floor)
-        vector = self.layout.pack(params.run(0)) + vectors @ along
-        return self.layout.unpack(vector).stacked()
+        """Take a Newton step; leave a saddle along its direction of ascent."""
+        step, values, vectors = self._step(sums)
+        if _saddle(values) and np.abs(step).max() < 1e-4:
+            step = step + 0.1 * vectors[:, 0]
+        # Standard coordinates are of order one; a longer step is a wild one.
+        step = step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-300))
+        return self.layout.unpack(self.layout.pack(params.run(0)) + step).stacked()
 
     def finished(
         self, sums: InformationSums, before: InformationSums | None, control: Control
     ) -> list[Reason | None]:
-        """Stop when the Newton decrement says that nothing is left to gain."""
+        """Stop at a maximum at which a step would gain next to nothing."""
+        step, values, _ = self._step(sums)
+        gain = 0.5 * float(step @ sums.score)
+        return ["converged" if gain < control.tol and not _saddle(values) else None]
+
+    def _step(self, sums: InformationSums) -> tuple[Array, Array, Array]:
+        """Newton step with curvatures made positive, and the curvatures."""
         values, vectors = np.linalg.eigh(sums.information)
         floor = 1e-8 * np.abs(values).max()
-        along = vectors.T @ sums.score
-        gain = 0.5 * float(along @ (along / np.maximum(np.abs(values), floor)))
-        return ["converged" if gain < control.tol else None]
+        step = vectors @ (vectors.T @ sums.score / np.maximum(np.abs(values), floor))
+        return step, values, vectors
+
+
+def _saddle(values: Array) -> bool:
+    """Whether the likelihood curves upwards in some direction."""
+    return bool(values[0] < -1e-6 * np.abs(values).max())

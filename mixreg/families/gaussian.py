@@ -26,7 +26,7 @@ LOG_2PI = float(np.log(2 * np.pi))
 NEGLIGIBLE = 1e-13
 # Ridge, relative to the pooled cross products, that keeps the equations of a
 # nearly empty component solvable. It pulls towards the pooled fit.
-RIDGE = 1e-12
+RIDGE = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,7 @@ class Gaussian:
         squares = products @ block.gram.T
         return np.maximum(squares, 0.0, out=squares).reshape(*lead, block.units)
 
-    def log_density(
-        self, block: Block | GramBlock, params: Parameters, residuals: Array
-    ) -> Array:
+    def log_density(self, block: Block | GramBlock, params: Parameters, residuals: Array) -> Array:
         """Log density of each unit under each component, (k, [runs,] units)."""
         squares = residuals
         if isinstance(block, Block):
@@ -178,6 +176,7 @@ def _loop_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Arra
 
 
 def _pair_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Array, Array]:
+    assert block.pairs is not None
     weighted = resp * residuals
     xx = unfold_triangle(resp @ block.pairs, block.x.shape[1])
     return xx, weighted @ block.x, np.einsum("rn,rn->r", weighted, residuals)

@@ -1,6 +1,6 @@
 """Standard errors from the likelihood of the mixture itself."""
 
-from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.inference.covariance import covariance
+from mixreg.inference.information import InformationSums, TakeInformation
 
 __all__ = ["InformationSums", "TakeInformation", "covariance"]

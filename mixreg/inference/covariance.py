@@ -22,32 +22,38 @@ DESCRIPTIONS = {
 }
 
 
-def covariance(sums: InformationSums, cov_type: str) -> tuple[Array, bool]:
-    """Covariance of the estimates, and whether the information was regular.
+def covariance(sums: InformationSums, cov_type: str) -> tuple[Array, NDArray[np.bool_]]:
+    """Covariance of the estimates, and which of them the data do not determine.
 
     Where the information matrix is singular or not positive definite, a
     generalised inverse of its positive part stands in for the inverse.
     """
     if cov_type == "opg":
         return symmetric_inverse(sums.outer)
-    bread, regular = symmetric_inverse(sums.information)
+    bread, lost = symmetric_inverse(sums.information)
     if cov_type == "oim":
-        return bread, regular
+        return bread, lost
     meat = sums.outer
     if cov_type == "cluster":
         assert sums.clusters is not None
         clusters = sums.clusters.shape[0]
         meat = sums.clusters.T @ sums.clusters * clusters / max(1, clusters - 1)
-    return bread @ meat @ bread, regular
+    return bread @ meat @ bread, lost
 
 
-def symmetric_inverse(matrix: Array) -> tuple[Array, bool]:
-    """Invert a symmetric matrix; drop directions in which it is not positive."""
+def symmetric_inverse(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Invert a symmetric matrix in the directions in which it is positive.
+
+    Also returns a mask of the parameters that reach into the other directions:
+    they have no finite variance.
+    """
     matrix = 0.5 * (matrix + matrix.T)
-    # Scale first: parameters are in standard coordinates, but logits and
-    # slopes of small components can still differ by orders of magnitude.
-    scale = 1 / np.sqrt(np.maximum(np.abs(np.diag(matrix)), 1e-300))
+    diagonal = np.diag(matrix)
+    # Scale first: logits and slopes of small components can differ by orders
+    # of magnitude. A parameter with no information of its own is not scaled up.
+    scale = 1 / np.sqrt(np.maximum(diagonal, 1e-14 * max(float(diagonal.max()), 1e-300)))
     values, vectors = np.linalg.eigh(matrix * np.outer(scale, scale))
     keep = values > 1e-11 * values.max()
     inverse = (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
-    return inverse * np.outer(scale, scale), bool(keep.all())
+    lost = (vectors[:, ~keep] ** 2).sum(axis=1) > 1e-6
+    return inverse * np.outer(scale, scale), lost

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import NotAvailableError
 from mixreg.estimators.expectation import HardAssignment
 from mixreg.families import Gaussian
 from mixreg.fitting import Solution
@@ -31,7 +31,8 @@ class Estimate:
     vector : (m,) array
         The same, flat.
     cov : (m, m) array or None
-        None with cov_type="none".
+        None with cov_type="none". Infinite on the diagonal for parameters that
+        the data do not determine.
     cov_type, description : str
     regular : bool
         Whether the information matrix was positive definite.
@@ -46,6 +47,15 @@ class Estimate:
     description: str
     regular: bool
     llf: float
+
+    @property
+    def finite_cov(self) -> Array:
+        """The covariance with a huge number for infinity, safe to multiply."""
+        if self.cov is None:
+            raise NotAvailableError(
+                "standard errors were not computed; fit again with cov_type='oim'"
+            )
+        return np.where(np.isinf(self.cov), 1e300, self.cov)
 
 
 def estimate(
@@ -72,11 +82,6 @@ def estimate(
         zeros = np.zeros((layout.size, layout.size))
         return Estimate(params, vector, zeros, cov_type, description, True, llf)
     if method == "altmin":
-        if cov_type != "oim":
-            raise InputError(
-                f"cov_type={cov_type!r} needs a maximum of the likelihood; with method='altmin' "
-                "use 'oim' or 'none'"
-            )
         description = "Standard errors are conditional on the labels, as if these were known."
         sums = _known_labels(source, standard, family).contract(layout)
     else:
@@ -84,9 +89,13 @@ def estimate(
         sums = source.sweep(task, standard).contract(layout)
     if clusters is not None:
         description = description.format(clusters=int(clusters.max()) + 1)
-    cov, regular = covariance(sums, cov_type)
+    cov, lost = covariance(sums, cov_type)
     back = to_user_matrix(whitening, layout)
-    return Estimate(params, vector, back @ cov @ back.T, cov_type, description, regular, llf)
+    cov = back @ cov @ back.T
+    lost = (back[:, lost] != 0).any(axis=1)
+    cov[lost, :] = cov[:, lost] = 0.0
+    cov[lost, lost] = np.inf
+    return Estimate(params, vector, cov, cov_type, description, not lost.any(), llf)
 
 
 def to_user_matrix(whitening: Whitening, layout: Layout) -> Array:

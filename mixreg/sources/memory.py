@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import pairwise
+from operator import add
 from typing import Any, TypeVar
 
 import numpy as np
@@ -63,7 +65,7 @@ class MemorySource:
         per_block = max(256, BLOCK_VALUES // max(1, self.x.shape[1]))
         if self.starts is None:
             edges = [*range(0, self.rows, per_block), self.rows]
-            return [(a, b, a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+            return [(a, b, a, b) for a, b in pairwise(edges)]
         ends = np.append(self.starts[1:], self.rows)
         cuts, unit = [], 0
         while unit < self.units:
@@ -97,7 +99,7 @@ class MemorySource:
         chunks = [blocks[i : i + size] for i in range(0, len(blocks), size)]
         with ThreadPoolExecutor(min(CHUNKS, os.cpu_count() or 1)) as pool:
             parts = list(pool.map(lambda chunk: sweep(chunk, task, params), chunks))
-        return sweep(parts, _itself)
+        return reduce(add, parts)
 
     def as_block(self) -> Block:
         """All rows as one block."""
@@ -125,10 +127,6 @@ class MemorySource:
             return self
         units = max(1, int(self.units * max_rows / self.rows))
         return self.take_units(np.sort(rng.choice(self.units, units, replace=False)))
-
-
-def _itself(part: T, params: Any = None) -> T:
-    return part
 
 
 def standardised(raw: MemorySource, whitening: Whitening) -> MemorySource:

@@ -43,7 +43,7 @@ SEPARATED = 0.98
 ANNEAL_ALL = Control(max_iter=8, tol=0.0)
 ANNEAL_HALF = Control(max_iter=12, tol=0.0)
 FREE = Control(max_iter=10, tol=0.0)
-HARD = Control(max_iter=25)
+HARD = Control(max_iter=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,9 @@ class Effort:
     ----------
     n_init : int
         Starts in a round of the race. The swap search gives up after
-        5 * n_init * k failures in a row, or after one batch when all finalists
-        agree on well separated components. 1 means one start and no swaps.
+        5 * n_init * k failures in a row (8 with groups), or after one batch when
+        all finalists agree on well separated components. 1 means one start and
+        no swaps.
     """
 
     n_init: int = 16
@@ -65,9 +66,14 @@ class Effort:
         """Rounds of starts that are run while no two finalists agree."""
         return 6 if self.n_init > 1 else 1
 
-    def patience(self, k: int) -> int:
-        """Swaps in a row that must fail."""
-        return 5 * self.n_init * k if self.n_init > 1 else 0
+    def patience(self, k: int, grouped: bool) -> int:
+        """Swaps in a row that must fail.
+
+        Labels of groups are nearly always clear, whether the components are
+        right or not, and optima are many; but swaps of groups cost little.
+        """
+        each = 8 if grouped else 5
+        return each * self.n_init * k if self.n_init > 1 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +176,16 @@ def race(
         kinds, starts = candidate_starts(
             source, whitening, k, n_starts, [] if number else tensors, subspace, rng
         )
-        entries = _anneal(source, kinds, starts)
-        certified = certify(sample, source, [fit for _, fit in entries])
+        entries, certified = _anneal(sample, source, kinds, starts)
         pool = sorted(pool + entries, key=lambda entry: -entry[1].objective)
         if certified is not None or _heading_together(pool, sample.rows):
             break
     finals = [] if certified else _finish(source, family, [fit for _, fit in pool])
     swaps: SwapResult | None = None
     if certified is None:
-        patience = effort.patience(k)
-        if _settled(source, family, finals, sample.rows):
+        grouped = isinstance(source.block, GramBlock)
+        patience = effort.patience(k, grouped)
+        if not grouped and _settled(source, family, finals, sample.rows):
             patience = min(patience, BATCH)
         swaps = swap_search(source, family, whitening, finals[0], patience, rng)
         certified = certify(sample, source, [swaps.fit])
@@ -207,21 +213,25 @@ def _heading_together(pool: list[tuple[str, Fit]], rows: int) -> bool:
 
 
 def _anneal(
-    source: BlockSource, kinds: list[str], starts: Parameters
-) -> list[tuple[str, Fit]]:
+    sample: MemorySource, source: BlockSource, kinds: list[str], starts: Parameters
+) -> tuple[list[tuple[str, Fit]], Fit | None]:
     """Short runs with a common variance; the better half runs on.
 
     A common variance that shrinks as the fit improves is an annealing
-    schedule for free; free variances come after it.
+    schedule for free; free variances come after it. Also returns a certified
+    fit, if one was found on the way.
     """
     common = EM(Gaussian(equal_variance=True))
     first = iterate(source, common, starts, ANNEAL_ALL)
+    certified = certify(sample, source, first)
+    if certified is not None:
+        return list(zip(kinds, first, strict=True)), certified
     order = np.argsort([-fit.objective for fit in first])
     keep = order[: max(FINALISTS, (len(order) + 1) // 2)]
     stack = Parameters.concatenate([first[i].params.stacked() for i in keep])
     second = iterate(source, common, stack, ANNEAL_HALF)
     done = [*zip(keep, second, strict=True), *((i, first[i]) for i in order[len(keep) :])]
-    return [(kinds[i], fit) for i, fit in done]
+    return [(kinds[i], fit) for i, fit in done], certify(sample, source, second)
 
 
 def _finish(source: BlockSource, family: Gaussian, short: list[Fit]) -> list[Fit]:
@@ -235,10 +245,6 @@ def _finish(source: BlockSource, family: Gaussian, short: list[Fit]) -> list[Fit
 
 def _settled(source: BlockSource, family: Gaussian, finals: list[Fit], rows: int) -> bool:
     """Whether all finalists agree on components that hardly overlap."""
-    if isinstance(source.block, GramBlock):
-        # Labels of groups are nearly always clear, whether the components are
-        # right or not; and swaps of condensed groups cost little.
-        return False
     if len(finals) < FINALISTS or _agreed(finals, finals[0], rows) < len(finals):
         return False
     posterior = source.sweep(Posterior(family), finals[0].params).join()

@@ -97,7 +97,7 @@ def swapped(
     joint = family.log_density(block, params, family.residuals(block, params))
     joint += params.log_weights[..., None]
     misfit = -np.logaddexp.reduce(joint, axis=0) / block.size
-    misfit = np.argsort(np.argsort(misfit)) + 1.0
+    misfit = np.argsort(np.argsort(misfit)).astype(float) + 1.0
     stack = np.repeat(joint[:, None], runs, axis=1)
     stack[removed, np.arange(runs)] = -np.inf
     normalise(stack)

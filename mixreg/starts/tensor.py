@@ -131,9 +131,7 @@ def decompose(
     slopes = whitener[1:] if has_constant else whitener
     third = third_source.sweep(TakeThird(has_constant, slopes))
     tensor = whitened_third(third, moments, whitener, sums.y3 / sums.rows)
-    parts = robust_power_method(
-        tensor, rank, options.starts_for(k), options.iterations_for(k), rng
-    )
+    parts = robust_power_method(tensor, rank, options.starts_for(k), options.iterations_for(k), rng)
     vectors = parts.values[:, None] * (parts.vectors @ (subspace * np.sqrt(kept)).T)
     weights = 1 / np.maximum(parts.values**2, 1.0)
     return TensorResult(
@@ -170,8 +168,7 @@ def tensor_results(
     grid = noise_grid if has_constant else (0.0,)
     top = largest_noise(sums) if has_constant else 0.0
     return [
-        decompose(third, sums, has_constant, k, share * top, options, rng, within)
-        for share in grid
+        decompose(third, sums, has_constant, k, share * top, options, rng, within) for share in grid
     ]
 
 

@@ -1,0 +1,204 @@
+"""Checking what `fit` was asked to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mixreg.errors import InputError
+from mixreg.estimators import Control
+from mixreg.estimators.expectation import HardAssignment
+from mixreg.families import Gaussian
+from mixreg.fitting import Options
+from mixreg.inference.covariance import COV_TYPES
+from mixreg.params import Parameters
+from mixreg.sources import MemorySource
+from mixreg.starts.candidates import one_hot
+from mixreg.starts.race import Effort
+from mixreg.starts.tensor import TensorStart
+from mixreg.units import Units
+from mixreg.whitening import Whitening
+
+Array = NDArray[np.float64]
+
+METHODS = ("em", "altmin")
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """Check a whole number."""
+    good = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not good or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return int(value)
+
+
+def number(name: str, value: Any, low: float, high: float) -> float:
+    """Check a number in [low, high]."""
+    try:
+        real = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number; got {value!r}") from None
+    if not low <= real <= high:
+        raise InputError(f"{name} must lie in [{low:g}, {high:g}]; got {value!r}")
+    return real
+
+
+def make_options(
+    method: Any,
+    start: Any,
+    n_init: Any,
+    max_iter: Any,
+    tol: Any,
+    seed: Any,
+    resample: Any,
+    units: int,
+) -> Options:
+    """Check the arguments of `fit` and put them together."""
+    if method not in METHODS:
+        raise InputError(f"method={method!r} is unknown; use one of {', '.join(METHODS)}")
+    if resample is not None:
+        if method != "altmin" or resample == 0:
+            raise InputError(
+                f"resample={resample!r} needs method='altmin' and a number of parts of at least 1"
+            )
+        resample = whole("resample", resample, 1)
+        if resample > units:
+            raise InputError(f"resample={resample} is more parts than the {units} rows or groups")
+    return Options(
+        method,
+        start,
+        Effort(whole("n_init", n_init, 1)),
+        Control(whole("max_iter", max_iter, 1), number("tol", tol, 0.0, 1.0)),
+        whole("seed", seed, 0),
+        resample,
+    )
+
+
+def check_cov_type(cov_type: Any, method: str) -> None:
+    """Refuse unknown or unfit kinds of standard errors."""
+    if cov_type not in COV_TYPES:
+        raise InputError(f"cov_type={cov_type!r} is unknown; use one of {', '.join(COV_TYPES)}")
+    if method == "altmin" and cov_type not in ("oim", "none"):
+        raise InputError(
+            f"cov_type={cov_type!r} needs a maximum of the likelihood; with method='altmin' "
+            "use 'oim' or 'none'"
+        )
+
+
+def make_start(
+    init: Any,
+    source: MemorySource,
+    units: Units,
+    kept: NDArray[np.bool_],
+    k: int,
+    terms: tuple[str, ...],
+    family: Gaussian,
+    whitening: Whitening,
+) -> Any:
+    """Read the argument `init`: a name, a TensorStart, labels or coefficients."""
+    if isinstance(init, TensorStart) or (isinstance(init, str) and init in ("auto", "random")):
+        return init
+    if isinstance(init, str) and init == "tensor":
+        return TensorStart()
+    if isinstance(init, str) or init is None or np.ndim(init) == 0:
+        raise InputError(
+            f"init={init!r} is unknown; use 'auto', 'tensor', 'random', a TensorStart, "
+            "labels 1..k or a table of coefficients"
+        )
+    if isinstance(init, pd.DataFrame):
+        return start_from_coefficients(_by_term(init, terms), source, k, family, whitening)
+    values = np.asarray(init)
+    if values.ndim == 2:
+        return start_from_coefficients(values, source, k, family, whitening)
+    return start_from_labels(values, source, units, kept, k)
+
+
+def start_from_coefficients(
+    coef: Any, source: MemorySource, k: int, family: Gaussian, whitening: Whitening
+) -> Parameters:
+    """A start from coefficients (k, p) in the user's units."""
+    p = source.x.shape[1]
+    try:
+        coef = np.asarray(coef, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"init coefficients are not numeric ({error})") from error
+    if coef.shape != (k, p) or not np.isfinite(coef).all():
+        raise InputError(
+            f"init coefficients must be finite, with shape (k, p) = ({k}, {p}); "
+            f"got shape {coef.shape}"
+        )
+    params = Parameters(coef, np.ones(k), np.full((k, 1), -np.log(k)))
+    sums = source.sweep(HardAssignment(family), params.stacked())
+    variance = max(float(sums.mean_square[0]), 1e-10 * whitening.scale**2)
+    return whitening.from_user(params.with_equal_dispersion(variance))
+
+
+def _by_term(frame: pd.DataFrame, terms: tuple[str, ...]) -> Any:
+    absent = [term for term in terms if term not in frame.index]
+    if absent:
+        raise InputError(
+            f"init coefficients lack rows for {', '.join(absent)}; use a table like "
+            "results.coefficients, terms x components"
+        )
+    return frame.loc[list(terms)].to_numpy().T
+
+
+def start_from_labels(
+    labels: NDArray[Any], source: MemorySource, units: Units, kept: NDArray[np.bool_], k: int
+) -> Array:
+    """Responsibilities (k, units) from labels 1..k, one a row or group."""
+    if len(labels) == len(kept):
+        labels = labels[kept]
+    if units.starts is not None and len(labels) == source.rows:
+        ordered = labels if units.order is None else labels[units.order]
+        labels = ordered[units.starts]
+    if len(labels) != source.units:
+        groups = "" if units.starts is None else f" or {source.units} groups"
+        raise InputError(
+            f"init labels have length {len(labels)}; give one for each of {source.rows} rows"
+            + groups
+        )
+    if not np.array_equal(np.unique(labels), np.arange(1, k + 1)):
+        raise InputError(
+            f"init labels must use each of 1..{k}; got {np.unique(labels)[:10].tolist()}"
+        )
+    return one_hot(labels.astype(np.intp) - 1, k)
+
+
+def cluster_codes(
+    cov_type: str,
+    cov_kwds: dict[str, Any] | None,
+    units: Units,
+    kept: NDArray[np.bool_],
+    rows: int,
+) -> NDArray[np.intp] | None:
+    """Cluster of each unit, numbered from 0; None unless cov_type is "cluster"."""
+    kwds = dict(cov_kwds or {})
+    groups = kwds.pop("groups", None)
+    if kwds:
+        raise InputError(f"cov_kwds has unknown keys {', '.join(kwds)}; only 'groups' is known")
+    if cov_type != "cluster":
+        if groups is not None:
+            raise InputError("cov_kwds['groups'] is only used with cov_type='cluster'")
+        return None
+    if groups is None:
+        raise InputError("cov_type='cluster' needs cov_kwds={'groups': array}")
+    codes = pd.factorize(np.asarray(groups))[0]
+    codes = codes[kept] if len(codes) == len(kept) else codes
+    if len(codes) != rows:
+        raise InputError(f"cov_kwds['groups'] has length {len(codes)}; give {rows}")
+    if (codes < 0).any():
+        raise InputError("cov_kwds['groups'] has missing values; fill them")
+    if units.starts is not None:
+        ordered = codes if units.order is None else codes[units.order]
+        codes = ordered[units.starts]
+        spread = np.repeat(codes, np.diff(units.starts, append=rows))
+        if (spread != ordered).any():
+            raise InputError(
+                "cov_kwds['groups'] cuts through the model's groups; clusters must hold whole "
+                "groups"
+            )
+    return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
