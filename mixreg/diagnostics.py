@@ -214,5 +214,5 @@ def _race_lines(d: Diagnostics) -> list[str]:
     if d.certified:
         return [*lines, "A start reached zero loss, which ended the race."]
     lines.append(f"{d.agreed} of {d.finalists} starts run to the end reached the winner.")
-    lines.append(f"{d.swaps} swaps were tried against it and {d.accepted} were kept.")
+    lines.append(f"Swaps tried against it: {d.swaps}, kept: {d.accepted}.")
     return lines

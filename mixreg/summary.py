@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from textwrap import fill
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit
 from scipy.stats import norm
-from statsmodels.iolib.summary import Summary, summary_params
+from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
@@ -15,12 +17,12 @@ if TYPE_CHECKING:
     from mixreg.results import MixRegResults
 
 STOPPED = {
-    "converged": "converged, {n} iterations",
-    "labels": "labels settled, {n} iterations",
-    "exact": "exact fit, {n} iterations",
-    "resampled": "all samples used, {n}",
-    "max_iter": "NOT converged, {n} iterations",
-    "decreased": "objective fell, {n} iterations",
+    "converged": "converged",
+    "labels": "labels settled",
+    "exact": "exact fit",
+    "resampled": "samples used",
+    "max_iter": "NOT converged",
+    "decreased": "objective fell",
 }
 METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)"}
 
@@ -28,64 +30,84 @@ METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)"}
 def make_summary(results: MixRegResults, alpha: float) -> Summary:
     """Build the summary: header, weights, one table a component, notes."""
     summary = Summary()
-    left, right = _header(results)
-    summary.add_table_2cols(
-        results, title="Mixture of Linear Regressions", gleft=left, gright=right
-    )
-    summary.tables.append(weights_table(results, alpha))
+    width = _width(results)
+    summary.tables.append(_header(results, width))
+    summary.tables.append(_weights_table(results, alpha, width))
     for component in results.components:
-        summary.tables.append(_component_table(results, int(component), alpha))
-    notes = _notes(results)
+        summary.tables.append(_component_table(results, int(component), alpha, width))
+    notes = [fill(note, width) for note in _notes(results)]
     summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
     return summary
 
 
-def _header(results: MixRegResults) -> tuple[list[Any], list[Any]]:
-    reason = results.solution.fit.reason
-    groups = "-" if results.ngroups is None else str(results.ngroups)
-    race = results.solution.race
+def _width(results: MixRegResults) -> int:
+    """Width of all tables: term names and six columns of numbers."""
+    return max(13, *(len(term) for term in results.model.exog_names)) + 66
+
+
+def _table(
+    rows: list[list[str]],
+    header: list[str] | None,
+    stubs: list[str],
+    title: str,
+    width: int,
+) -> SimpleTable:
+    """A table of numbers that is exactly `width` characters wide as text."""
+    columns = len(rows[0])
+    each = 66 // columns - 1
+    stub = width - columns * (each + 1)
+    layout = dict(fmt_params, colwidths=[stub, *[each] * columns], data_fmts=["%s"])
+    return SimpleTable(rows, header, stubs, title=title, txt_fmt=layout)
+
+
+def _header(results: MixRegResults, width: int) -> SimpleTable:
+    fit, race = results.solution.fit, results.solution.race
     agreed = "-" if race is None else f"{race.agreed} of {race.finalists}"
     if results.solution.certified:
         agreed = "certified"
-    swaps = "-" if race is None else f"{race.accepted} of {race.swaps} kept"
     left = [
-        ("Dep. Variable:", [results.model.endog_names]),
-        ("Method:", [METHOD_NAMES[results.method]]),
-        ("No. Observations:", [str(results.nobs)]),
-        ("No. Groups:", [groups]),
-        ("Components:", [str(results.k)]),
-        ("Parameters:", [str(results.df_model)]),
-        ("Stopped:", [STOPPED[reason].format(n=results.n_iter)]),
+        ("Dep. Variable:", results.model.endog_names),
+        ("Method:", METHOD_NAMES[results.method]),
+        ("No. Observations:", str(results.nobs)),
+        ("No. Groups:", "-" if results.ngroups is None else str(results.ngroups)),
+        ("Components:", str(results.k)),
+        ("Parameters:", str(results.df_model)),
+        ("Stopped:", f"{STOPPED[fit.reason]}, {results.n_iter} it."),
     ]
     right = [
-        ("Log-Likelihood:", [_number(results.llf)]),
-        ("AIC:", [_number(results.aic)]),
-        ("BIC:", [_number(results.bic)]),
-        ("ICL:", [_number(results.icl)]),
-        ("Entropy R²:", [f"{results.entropy_r2:.3f}"]),
-        ("Starts agreed:", [agreed]),
-        ("Swaps:", [swaps]),
+        ("Log-Likelihood:", _number(results.llf)),
+        ("AIC:", _number(results.aic)),
+        ("BIC:", _number(results.bic)),
+        ("ICL:", _number(results.icl)),
+        ("Entropy R²:", f"{results.entropy_r2:.3f}"),
+        ("Starts agreed:", agreed),
+        ("Swaps kept:", "-" if race is None else f"{race.accepted} of {race.swaps}"),
     ]
-    return left, right
+    rows = [[a[1], f"  {b[0]}", b[1]] for a, b in zip(left, right, strict=True)]
+    rest = width - 18 - 18 - 3
+    layout = dict(
+        fmt_params,
+        colwidths=[18, rest // 2, 18, rest - rest // 2],
+        data_fmts=["%s"],
+        data_aligns="rlr",
+    )
+    stubs = [label for label, _ in left]
+    title = "Mixture of Linear Regressions"
+    return SimpleTable(rows, None, stubs, title=title, txt_fmt=layout)
 
 
 def _number(value: float) -> str:
     return f"{value:#.8g}" if np.isfinite(value) else str(value)
 
 
-def weights_table(results: MixRegResults, alpha: float) -> SimpleTable:
-    """Weights and residual deviations with standard errors, and segment sizes."""
+def _weights_table(results: MixRegResults, alpha: float, width: int) -> SimpleTable:
+    """Weights with standard errors, residual deviations, and segment sizes."""
     frame = weights_frame(results, alpha)
-    low, high = f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"
-    header = ["weight", "std err", low, high, "sigma", "std err", "rows"]
+    header = ["weight", "std err", *_interval_names(alpha), "sigma", "rows"]
     rows = [
         [
-            _short(row.weight),
-            _short(row.weight_se),
-            _short(row.lower),
-            _short(row.upper),
+            *(f"{v:.3f}" for v in (row.weight, row.weight_se, row.lower, row.upper)),
             f"{row.sigma:.4g}",
-            f"{row.sigma_se:.3g}" if np.isfinite(row.sigma_se) else "-",
             str(int(row.rows)),
         ]
         for row in frame.itertuples()
@@ -95,20 +117,18 @@ def weights_table(results: MixRegResults, alpha: float) -> SimpleTable:
         for row, count in zip(rows, frame["groups"], strict=True):
             row.append(str(int(count)))
     stubs = [f"Component {j}" for j in results.components]
-    return SimpleTable(rows, header, stubs, title="Mixing weights and segments", txt_fmt=fmt_params)
+    return _table(rows, header, stubs, "Mixing weights and segments", width)
 
 
-def _short(value: float) -> str:
-    return f"{value:.3f}" if np.isfinite(value) else "-"
+def _interval_names(alpha: float) -> list[str]:
+    return [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
 
 
-def weights_frame(results: MixRegResults, alpha: float = 0.05) -> Any:
+def weights_frame(results: MixRegResults, alpha: float = 0.05) -> pd.DataFrame:
     """Weights and residual deviations with standard errors, as a DataFrame.
 
     Intervals of weights are made on the logit scale, so they stay in (0, 1).
     """
-    import pandas as pd
-
     layout, params = results.model.layout, results._estimate.params
     pi, sigma = params.weights, np.sqrt(params.dispersion)
     weight_se = sigma_se = np.full(results.k, np.nan)
@@ -146,27 +166,28 @@ def weights_frame(results: MixRegResults, alpha: float = 0.05) -> Any:
     return frame
 
 
-def _component_table(results: MixRegResults, component: int, alpha: float) -> SimpleTable:
+def _component_table(
+    results: MixRegResults, component: int, alpha: float, width: int
+) -> SimpleTable:
     index = results.model.layout.coef_index()[component - 1]
-    params = results.params.to_numpy()[index]
+    header = ["coef", "std err", "z", "P>|z|", *_interval_names(alpha)]
+    coef = results.params.to_numpy()[index]
     if results._estimate.cov is None:
-        missing = np.full(len(index), np.nan)
-        parts = (params, missing, missing, missing, np.column_stack([missing, missing]))
+        numbers = [[forg(c, prec=4), *["-"] * 5] for c in coef]
     else:
-        parts = (
-            params,
-            results.bse.to_numpy()[index],
-            results.tvalues.to_numpy()[index],
-            results.pvalues.to_numpy()[index],
-            results.conf_int(alpha).to_numpy()[index],
+        parts = np.column_stack(
+            [
+                results.bse.to_numpy()[index],
+                results.tvalues.to_numpy()[index],
+                results.pvalues.to_numpy()[index],
+                results.conf_int(alpha).to_numpy()[index],
+            ]
         )
-    return summary_params(
-        (results, *parts),
-        xname=results.model.exog_names,
-        alpha=alpha,
-        use_t=False,
-        title=f"Component {component}",
-    )
+        numbers = [
+            [forg(c, prec=4), forg(se), f"{z:.3f}", f"{p:.3f}", forg(low), forg(high)]
+            for c, (se, z, p, low, high) in zip(coef, parts, strict=True)
+        ]
+    return _table(numbers, header, results.model.exog_names, f"Component {component}", width)
 
 
 def _notes(results: MixRegResults) -> list[str]:

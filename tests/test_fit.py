@@ -74,7 +74,10 @@ def test_without_noise_recovery_is_exact_and_certified(method, n, p, k):
     assert misclassification_rate(res.labels, data.labels) == 0
     assert res.diagnostics.certified
     assert res.llf == np.inf
-    assert_array_equal(res.bse, 0)
+    assert_array_equal(res.bse.filter(regex="^x"), 0)
+    # Labels are known, so weights are counts: var log(w_j / w_1) = 1 / n_j + 1 / n_1.
+    counts = res.labels.value_counts().sort_index().to_numpy()
+    assert_allclose(res.bse.filter(like="logit"), np.sqrt(1 / counts[1:] + 1 / counts[0]))
     assert res.converged
     shares = np.bincount(data.labels)[1:] / n
     assert_allclose(res.weights, np.sort(shares)[::-1])

@@ -209,8 +209,8 @@ def test_summary_has_every_estimate_in_every_format(res):
 
 def test_summary_intervals_follow_alpha(res):
     wide, narrow = str(res.summary()), str(res.summary(alpha=0.1))
-    assert "[0.025      0.975]" in wide
-    assert "[0.05       0.95]" in narrow
+    assert "[0.025     0.975]" in wide
+    assert "[0.05      0.95]" in narrow
     assert f"{res.conf_int(0.1).loc['x1[1]', 0]:.3f}" in narrow
 
 
@@ -245,7 +245,7 @@ def test_notes_on_running_out_of_iterations(data):
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         found = model.fit(init="random", max_iter=2)
     text = str(found.summary())
-    assert "NOT converged, 2 iterations" in text
+    assert "NOT converged, 2 it." in text
     assert "did not converge; raise max_iter" in text
 
 

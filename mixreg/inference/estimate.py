@@ -78,9 +78,9 @@ def estimate(
     if cov_type == "none":
         return Estimate(params, vector, None, cov_type, description, True, llf)
     if solution.exact:
-        description = "The fit is exact: coefficients are known without error."
-        zeros = np.zeros((layout.size, layout.size))
-        return Estimate(params, vector, zeros, cov_type, description, True, llf)
+        description = "The fit is exact: coefficients are known without error, weights are not."
+        cov = _weights_only(source.total_weight, layout, params)
+        return Estimate(params, vector, cov, cov_type, description, True, llf)
     if method == "altmin":
         description = "Standard errors are conditional on the labels, as if these were known."
         sums = _known_labels(source, standard, family).contract(layout)
@@ -96,6 +96,16 @@ def estimate(
     cov[lost, :] = cov[:, lost] = 0.0
     cov[lost, lost] = np.inf
     return Estimate(params, vector, cov, cov_type, description, not lost.any(), llf)
+
+
+def _weights_only(units: float, layout: Layout, params: Parameters) -> Array:
+    """Covariance of an exact fit: labels are known, so only weights are uncertain."""
+    cov = np.zeros((layout.size, layout.size))
+    gate, pi = layout.gating_index(), params.weights[1:]
+    if pi.size and params.weights.min() > 0:
+        information = units * (np.diag(pi) - np.outer(pi, pi))
+        cov[np.ix_(gate, gate)] = np.linalg.pinv(information)
+    return cov
 
 
 def to_user_matrix(whitening: Whitening, layout: Layout) -> Array:

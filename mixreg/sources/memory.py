@@ -59,6 +59,11 @@ class MemorySource:
         """Number of rows or groups that get a label."""
         return self.rows if self.starts is None else self.starts.shape[0]
 
+    @property
+    def total_weight(self) -> float:
+        """Units, counted with their weights."""
+        return float(self.units if self.weight is None else self.weight.sum())
+
     @cached_property
     def cuts(self) -> list[tuple[int, int, int, int]]:
         """First and last unit, first and last row of each block."""
