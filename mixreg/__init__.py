@@ -1,7 +1,12 @@
 """mixreg finds the hidden segments in regression data."""
 
 from mixreg import datasets, metrics, simulate
-from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
+from mixreg.errors import (
+    ConvergenceWarning,
+    DegenerateFitWarning,
+    InputError,
+    NotAvailableError,
+)
 from mixreg.model import MixReg
 from mixreg.results import MixRegResults
 from mixreg.starts.tensor import TensorStart
@@ -14,6 +19,7 @@ __all__ = [
     "InputError",
     "MixReg",
     "MixRegResults",
+    "NotAvailableError",
     "TensorStart",
     "datasets",
     "metrics",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +12,18 @@ import patsy
 from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
+from mixreg.columns import (
+    as_frame,
+    as_matrix,
+    as_vector,
+    column_names,
+    formula_names,
+    plain,
+)
 from mixreg.errors import InputError
 
 Array = NDArray[np.float64]
 
-NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
 
 
@@ -55,6 +61,8 @@ class Design:
         None when arrays were given.
     left, right : patsy DesignInfo or None
         The transforms of both sides, with their state.
+    left_columns, right_columns : frozenset of str
+        Columns of a table that each side is made of.
     """
 
     terms: tuple[str, ...]
@@ -62,67 +70,48 @@ class Design:
     formula: str | None = None
     left: Any = None
     right: Any = None
+    left_columns: frozenset[str] = frozenset()
+    right_columns: frozenset[str] = frozenset()
 
     def regressors(self, data: Any) -> tuple[Array, pd.Index]:
-        """Regressors of new data, by the same transforms; missing values stay NaN."""
+        """Regressors of new data, by the same transforms; missing values give NaN."""
         if self.right is None:
-            return _as_matrix(data, self.terms)
-        frame = _as_frame(data)
-        try:
-            x = patsy.build_design_matrices([self.right], frame, NA_action=KEEP_MISSING)[0]
-        except patsy.PatsyError as error:
-            raise _formula_error(error, tuple(frame.columns)) from error
-        x = np.asarray(x, dtype=float)
-        if x.shape[0] == 1 and len(frame) != 1:
-            x = np.repeat(x, len(frame), axis=0)
+            return as_matrix(data, self.terms)
+        frame = as_frame(data)
+        x = self._transform(self.right, frame, self.right_columns, len(self.terms))
         return x, frame.index
 
     def responses(self, data: Any) -> Array | None:
         """Responses of new data, or None where they are not there."""
         if self.left is None:
             if isinstance(data, pd.DataFrame) and self.response in data.columns:
-                return _as_vector(data[self.response], self.response)
+                return as_vector(data[self.response], self.response)
             return None
-        frame = _as_frame(data)
-        needed = {n for factor in self.left.factor_infos for n in names_in(factor.code)}
-        state = {n for n in needed if n in frame.columns}
-        if not state:
+        frame = as_frame(data)
+        if not self.left_columns or not self.left_columns <= set(frame.columns):
             return None
+        return self._transform(self.left, frame, self.left_columns, 1)[:, 0]
+
+    def _transform(
+        self, info: Any, frame: pd.DataFrame, columns: frozenset[str], width: int
+    ) -> Array:
+        """Apply one side's transforms to the rows without missing values."""
+        there = [column for column in frame.columns if column in columns]
+        good = frame[there].notna().all(axis=1).to_numpy()
+        out = np.full((len(frame), width), np.nan)
+        if not good.any():
+            return out
         try:
-            y = patsy.build_design_matrices([self.left], frame, NA_action=KEEP_MISSING)[0]
-        except (patsy.PatsyError, AttributeError, TypeError) as error:
-            if not needed <= set(frame.columns):
-                return None
+            made = patsy.build_design_matrices([info], frame[good], NA_action=KEEP_MISSING)[0]
+            out[good] = np.asarray(made, dtype=float)
+        except patsy.PatsyError as error:
+            raise _formula_error(error, tuple(frame.columns)) from error
+        except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
-                f"the response {self.response} of the new data cannot be used: {error}"
+                f"new data do not fit the formula ({error}); check the types of "
+                f"{', '.join(sorted(map(str, columns)))}"
             ) from error
-        return np.asarray(y, dtype=float)[:, 0]
-
-
-def names_in(code: str) -> set[str]:
-    """Variables that a piece of a formula mentions, Q('...') included."""
-    tree = ast.parse(code, mode="eval")
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
-            names |= {str(a.value) for a in node.args if isinstance(a, ast.Constant)}
-    return names
-
-
-def formula_names(formula: str) -> set[str]:
-    """Variables that a formula mentions."""
-    if not isinstance(formula, str):
-        raise InputError(f"formula must be text such as 'y ~ x1 + x2'; got {formula!r}")
-    try:
-        described = patsy.ModelDesc.from_formula(formula)
-    except patsy.PatsyError as error:
-        raise InputError(f"formula {formula!r} cannot be read: {error}") from error
-    if not described.lhs_termlist:
-        raise InputError(
-            f"formula {formula!r} has no response; write one left of '~', as in 'y ~ x1 + x2'"
-        )
-    terms = [*described.lhs_termlist, *described.rhs_termlist]
-    return {name for term in terms for factor in term.factors for name in names_in(factor.code)}
+        return out
 
 
 def from_formula(
@@ -144,25 +133,12 @@ def from_formula(
     usable : (rows,) bool array or None
         Rows whose groups and weights are not missing.
     """
-    names = formula_names(formula)
-    kept, columns = None, () if data is None else tuple(data.columns)
+    left_names, right_names = formula_names(formula)
+    names = left_names | right_names
+    columns: tuple[Any, ...] = () if data is None else tuple(data.columns)
+    kept: NDArray[np.bool_] | None = None
     if data is not None:
-        used = [column for column in data.columns if column in names]
-        repeated = {str(column) for column in used if used.count(column) > 1}
-        if repeated:
-            raise InputError(f"data has several columns named {', '.join(sorted(repeated))}")
-        frame = _plain(_with_outside(data[used], names, environment))
-        kept = frame.notna().all(axis=1).to_numpy()
-        if usable is not None:
-            kept = kept & usable
-        _check_missing(kept, missing, used)
-        # Rows go before patsy sees them, so that stateful transforms
-        # (center, bs) learn from the rows that are kept.
-        data = frame if kept.all() else frame[kept]
-        if len(data) == 0:
-            raise InputError(
-                "data has no rows left; check that the frame is not empty, and missing values"
-            )
+        data, kept = _usable_rows(data, names, environment, missing, usable)
     try:
         left, right = patsy.dmatrices(
             formula,
@@ -173,22 +149,19 @@ def from_formula(
         )
     except patsy.PatsyError as error:
         raise _formula_error(error, columns) from error
-    y, x = np.asarray(left, dtype=float), np.asarray(right, dtype=float)
-    index = left.index if data is None else data.index
+    _check_response(formula, left.design_info)
+    inside = _column_like(names, environment) if data is None else set(data.columns)
     design = Design(
         tuple(right.design_info.column_names),
         left.design_info.column_names[0],
         formula,
         left.design_info,
         right.design_info,
+        frozenset(left_names & inside),
+        frozenset(right_names & inside),
     )
-    factors = left.design_info.factor_infos.values()
-    if y.shape[1] != 1 or any(factor.type == "categorical" for factor in factors):
-        raise InputError(
-            f"the response {formula.split('~')[0].strip()!r} is not numeric: it holds text or "
-            f"categories, or gives columns {', '.join(left.design_info.column_names[:4])}; "
-            "recode it as one number"
-        )
+    y, x = np.asarray(left, dtype=float)[:, 0], np.asarray(right, dtype=float)
+    index = left.index if data is None else data.index
     if kept is None:
         kept = np.ones(len(y), dtype=bool) if usable is None else usable
         if len(kept) != len(y):
@@ -196,7 +169,57 @@ def from_formula(
                 f"groups or weights have length {len(kept)}, but the formula gives {len(y)} rows"
             )
         y, x, index = y[kept], x[kept], index[kept]
-    return design, _finish(design, x, y[:, 0], index, kept, missing)
+    return design, _finish(design, x, y, index, kept, missing)
+
+
+def _usable_rows(
+    data: pd.DataFrame,
+    names: set[str],
+    environment: EvalEnvironment,
+    missing: str,
+    usable: NDArray[np.bool_] | None,
+) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+    """The columns a formula uses, without the rows that have missing values.
+
+    Rows go before patsy sees them, so that stateful transforms (center, bs)
+    learn from the rows that are kept.
+    """
+    used = [column for column in data.columns if column in names]
+    repeated = {str(column) for column in used if used.count(column) > 1}
+    if repeated:
+        raise InputError(f"data has several columns named {', '.join(sorted(repeated))}")
+    frame = plain(_with_outside(data[used], names, environment))
+    kept = frame.notna().all(axis=1).to_numpy()
+    kept = kept if usable is None else kept & usable
+    _check_missing(kept, missing, used)
+    if not kept.any():
+        raise InputError(
+            "data has no rows left; check that the frame is not empty, and missing values"
+        )
+    return (frame if kept.all() else frame[kept]), kept
+
+
+def _check_response(formula: str, info: Any) -> None:
+    categorical = any(factor.type == "categorical" for factor in info.factor_infos.values())
+    if len(info.column_names) != 1 or categorical:
+        raise InputError(
+            f"the response {formula.split('~')[0].strip()!r} is not numeric: it holds text or "
+            f"categories, or gives columns {', '.join(info.column_names[:4])}; "
+            "recode it as one number"
+        )
+
+
+def _column_like(names: set[str], environment: EvalEnvironment) -> set[str]:
+    """Names that stand for columns in the caller's environment, not for functions."""
+    found = set()
+    for name in names:
+        try:
+            value = environment.namespace[name]
+        except KeyError:
+            continue
+        if isinstance(value, (pd.Series, np.ndarray, list, pd.Categorical)):
+            found.add(name)
+    return found
 
 
 def _with_outside(
@@ -204,14 +227,15 @@ def _with_outside(
 ) -> pd.DataFrame:
     """Bring the caller's arrays into the frame, so that rows are dropped from both."""
     outside = {}
-    for name in names - set(frame.columns):
-        try:
-            value = environment.namespace[name]
-        except KeyError:
+    for name in _column_like(names - set(frame.columns), environment):
+        value = environment.namespace[name]
+        if np.ndim(value) != 1 or len(value) != len(frame):
             continue
-        if isinstance(value, (pd.Series, np.ndarray, list)) and len(value) == len(frame):
-            outside[name] = np.asarray(value) if np.ndim(value) == 1 else None
-    outside = {name: value for name, value in outside.items() if value is not None}
+        if isinstance(value, pd.Series) and not value.index.equals(frame.index):
+            raise InputError(
+                f"{name} has another index than data; align it, as with {name}.reindex(data.index)"
+            )
+        outside[name] = np.asarray(value)
     return frame.assign(**outside) if outside else frame
 
 
@@ -219,8 +243,8 @@ def from_arrays(
     endog: Any, exog: Any, missing: str, usable: NDArray[np.bool_] | None
 ) -> tuple[Design, Table]:
     """Take columns as they are."""
-    x, index = _as_matrix(exog, None)
-    y = _as_vector(endog, "endog")
+    x, index = as_matrix(exog, None)
+    y = as_vector(endog, "endog")
     if len(y) != len(x):
         raise InputError(f"endog has length {len(y)}, but exog has {len(x)} rows")
     if isinstance(endog, pd.Series):
@@ -231,7 +255,7 @@ def from_arrays(
                 "endog.reindex(exog.index)"
             )
         index = endog.index
-    terms = _column_names(exog, x)
+    terms = column_names(exog, x)
     response = str(getattr(endog, "name", None) or "y")
     kept = np.isfinite(x).all(axis=1) | np.isinf(x).any(axis=1)
     kept &= ~np.isnan(y)
@@ -287,84 +311,6 @@ def _check_missing(kept: NDArray[np.bool_], missing: str, columns: list[str]) ->
             f"{int((~kept).sum())} rows have missing values in {', '.join(columns)} or in groups "
             "or weights; fill them, or use missing='drop'"
         )
-
-
-def _plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns as patsy knows them: floats for nullable numbers, objects for text."""
-    changes: dict[str, Any] = {}
-    for name in frame.columns:
-        dtype = frame[name].dtype
-        if isinstance(dtype, (pd.StringDtype, pd.BooleanDtype)):
-            changes[name] = frame[name].astype(object)
-        elif (
-            pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(frame[name]) in NUMBERS
-        ):
-            changes[name] = pd.to_numeric(frame[name])
-        elif pd.api.types.is_extension_array_dtype(dtype) and (
-            pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
-        ):
-            changes[name] = frame[name].astype("float64")
-    return frame.assign(**changes) if changes else frame
-
-
-def _as_frame(data: Any) -> pd.DataFrame:
-    if isinstance(data, pd.DataFrame):
-        return _plain(data)
-    if isinstance(data, pd.Series):
-        return data.to_frame().T
-    try:
-        return pd.DataFrame(data)
-    except ValueError:
-        return pd.DataFrame(data, index=[0])
-
-
-def _as_matrix(data: Any, terms: tuple[str, ...] | None) -> tuple[Array, pd.Index]:
-    if terms is not None and isinstance(data, pd.DataFrame):
-        absent = [t for t in terms if t not in data.columns]
-        if not absent:
-            data = data[list(terms)]
-    index = data.index if isinstance(data, (pd.DataFrame, pd.Series)) else None
-    try:
-        x = np.asarray(data, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"exog is not numeric ({error}); give numbers, or use MixReg.from_formula, which "
-            "turns categories into columns"
-        ) from error
-    if x.ndim == 1 and (terms is None or len(terms) == 1):
-        x = x[:, None]
-    if x.ndim != 2 or (terms is not None and x.shape[1] != len(terms)):
-        wanted = "(n, p)" if terms is None else f"(n, {len(terms)})"
-        raise InputError(f"exog must have shape {wanted}; got {x.shape}")
-    return x, pd.RangeIndex(len(x)) if index is None else index
-
-
-def _as_vector(values: Any, name: str) -> Array:
-    try:
-        vector = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not numeric ({error}); recode it as numbers") from error
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        vector = vector[:, 0]
-    if vector.ndim != 1:
-        raise InputError(f"{name} must have one dimension; got shape {vector.shape}")
-    return vector
-
-
-def _column_names(exog: Any, x: Array) -> tuple[str, ...]:
-    if isinstance(exog, pd.DataFrame):
-        return tuple(str(c) for c in exog.columns)
-    if isinstance(exog, pd.Series) and exog.name is not None:
-        return (str(exog.name),)
-    constant = (x == x[:1]).all(axis=0) if len(x) else np.zeros(x.shape[1], dtype=bool)
-    names, count = [], 0
-    for is_constant in constant:
-        if is_constant and "const" not in names:
-            names.append("const")
-        else:
-            count += 1
-            names.append(f"x{count}")
-    return tuple(names)
 
 
 def _formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.fitting import Options, Solution
-from mixreg.starts.race import StartRecord
+from mixreg.fitting import Solution
+from mixreg.starts.race import RaceResult, StartRecord
 from mixreg.starts.tensor import TensorResult
 from mixreg.whitening import Whitening
 
@@ -47,8 +47,10 @@ class Diagnostics:
         Largest absolute values over the standard regressors; 0 if Gaussian.
     noise : float
         Residual standard deviation over that of the response.
+    entropy_r2 : float
+        How clearly the components separate: 1 is certain, 0 is a guess.
     certified : bool
-        Zero loss: recovery is proved.
+        Zero loss that chance cannot explain: these are the components.
     starts : tuple of StartRecord
         What each start of the race reached, in the user's log-likelihood.
     agreed, finalists, swaps, accepted : int
@@ -72,6 +74,7 @@ class Diagnostics:
     skewness: float
     kurtosis: float
     noise: float
+    entropy_r2: float
     certified: bool
     starts: tuple[StartRecord, ...]
     agreed: int
@@ -94,7 +97,7 @@ class Diagnostics:
         return "\n".join([*_verdict(self), "", *_numbers(self), "", *_race_lines(self)])
 
 
-def diagnose(solution: Solution, whitening: Whitening, options: Options, n: int) -> Diagnostics:
+def diagnose(solution: Solution, whitening: Whitening, n: int, entropy_r2: float) -> Diagnostics:
     """Work out the diagnostics of a solution."""
     params = solution.fit.params
     k, p = params.coef.shape
@@ -125,8 +128,9 @@ def diagnose(solution: Solution, whitening: Whitening, options: Options, n: int)
         skewness=_largest(tensor.skewness) if tensor is not None else float("nan"),
         kurtosis=_largest(tensor.kurtosis) if tensor is not None else float("nan"),
         noise=float(np.sqrt(noise2)),
+        entropy_r2=entropy_r2,
         certified=solution.certified,
-        starts=_in_user_units(race.records, whitening, race.rows, n) if race else (),
+        starts=_in_user_units(race, whitening) if race else (),
         agreed=race.agreed if race else 0,
         finalists=race.finalists if race else 0,
         swaps=race.swaps if race else 0,
@@ -145,17 +149,18 @@ def _nearest(tensors: tuple[TensorResult, ...], noise: float) -> TensorResult | 
     return min(tensors, key=lambda t: abs(t.noise - noise))
 
 
-def _in_user_units(
-    records: tuple[StartRecord, ...], whitening: Whitening, race_rows: int, n: int
-) -> tuple[StartRecord, ...]:
-    shift = whitening.rows * race_rows / n * float(np.log(whitening.scale))
-    return tuple(StartRecord(r.kind, r.reached - shift) for r in records)
+def _in_user_units(race: RaceResult, whitening: Whitening) -> tuple[StartRecord, ...]:
+    shift = race.row_weight * float(np.log(whitening.scale))
+    return tuple(StartRecord(r.kind, r.reached - shift) for r in race.records)
 
 
 def _verdict(d: Diagnostics) -> list[str]:
     lines = ["Diagnostics", "==========="]
     if d.certified:
-        lines.append("Recovery is certified: every row is fitted exactly.")
+        lines.append(
+            "Recovery is certified: every row is fitted exactly, each component by more distinct "
+            "rows than it has coefficients."
+        )
     if d.k == 1:
         return [*lines, "One component: ordinary least squares; nothing to decompose."]
     if not d.identifiable:
@@ -180,8 +185,8 @@ def _verdict(d: Diagnostics) -> list[str]:
             "No two starts ended at the winner. Raise n_init and see whether the "
             "log-likelihood still rises."
         )
-    if d.delta < 4 * d.noise / max(1.0, np.sqrt(d.p)) and not d.certified:
-        lines.append("Components overlap: expect uncertain labels, not only uncertain lines.")
+    if d.entropy_r2 < 0.8:
+        lines.append("Components overlap: labels of many rows are uncertain.")
     return lines
 
 

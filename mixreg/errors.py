@@ -12,7 +12,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class DegenerateFitWarning(UserWarning):
-    """A component emptied, or the bound on the variances binds."""
+    """A component emptied and could not be brought back."""
 
 
 class NotAvailableError(AttributeError):

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
-from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
+from mixreg.certificate import certified
+from mixreg.estimators import EM, Control, Fit, iterate
 from mixreg.estimators.altmin import EXACT
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
 from mixreg.families import Gaussian
-from mixreg.params import Layout, Parameters, log_gating
-from mixreg.sources import MemorySource, Source
-from mixreg.sources.memory import BlockSource, condensed, condensing_pays, standardised
+from mixreg.params import Parameters, log_gating
+from mixreg.runs import bound_binds, run_altmin, run_em, run_resampled
+from mixreg.sources import MemorySource
+from mixreg.sources.memory import condensed, condensing_pays, standardised
 from mixreg.starts.candidates import from_responsibilities, random_directions
 from mixreg.starts.race import Effort, RaceResult, race
+from mixreg.starts.spurious import suspects
 from mixreg.starts.swap import FINISH, SHORT, finish_best, swapped
 from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.whitening import Whitening
@@ -27,12 +28,8 @@ from mixreg.whitening import Whitening
 Array = NDArray[np.float64]
 Method = Literal["em", "altmin"]
 
-# EM hands over to Newton steps when an iteration gains less than this a row.
-HANDOVER = 1e-6
 # A component that holds less than this many rows, of average weight, has emptied.
 EMPTY_ROWS = 1.0
-# Residual (unit variance) below which a row counts as fitted exactly.
-EXACT_RESIDUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,8 @@ class Solution:
     exact : bool
         Zero loss: every row lies on a component.
     certified : bool
-        Zero loss with more rows than coefficients on each component alone,
-        which proves that the components are the true ones.
+        Zero loss with more distinct rows than coefficients on each component
+        alone: for regressors in general position, these are the components.
     tensors : tuple of TensorResult
         Decompositions of the moments, one for each trial noise variance.
     race : RaceResult or None
@@ -82,6 +79,8 @@ class Solution:
         Components (from 0) that stayed empty.
     revived : int
         Times that an empty component was seeded again.
+    suspects : tuple of int
+        Components (from 0) that may be accidents of a few rows.
     """
 
     fit: Fit
@@ -92,6 +91,7 @@ class Solution:
     binds: bool
     empty: tuple[int, ...]
     revived: int
+    suspects: tuple[int, ...]
 
 
 def solve(
@@ -119,14 +119,13 @@ def solve(
         start = whitening.start(1)
     elif outcome is None:
         tensors, start = _single_start(source, sample, whitening, family, k, options, rng)
-    exact_start = outcome is not None and outcome.exact
-    method = "altmin" if exact_start else options.method
-    run = _run_altmin if method == "altmin" else _run_em
-    fit = run(source, family, start, options, rng, progress)
-    fit, revived = _revive(source, sample, whitening, family, fit, run, options, rng)
-    if options.method == "em" and method == "altmin":
-        fit = replace(fit, history=np.zeros(0))
-    return source, _finish(source, family, fit, method, options, tensors, outcome, revived)
+    if options.resample is not None:
+        fit, revived = run_resampled(source, family, start, options.resample, rng), 0
+    else:
+        run = run_altmin if options.method == "altmin" else run_em
+        fit = run(source, family, start, options.control, progress)
+        fit, revived = _revive(source, sample, whitening, family, fit, options, rng)
+    return source, _finish(source, family, fit, options.method, tensors, outcome, revived)
 
 
 def race_rows(raw: MemorySource, k: int) -> int:
@@ -156,13 +155,12 @@ def _single_start(
     if isinstance(init, Parameters):
         return tensors, init
     if isinstance(init, np.ndarray):
-        block = source.as_block()
-        start = from_responsibilities(block, family, whitening, init[:, None])
+        start = from_responsibilities(source, family, whitening, init[:, None])
         return tensors, start.run(0)
     if isinstance(init, str):
         coef = random_directions(k, 1, whitening, None, rng)[:, 0]
-        return tensors, Parameters(coef, np.full(k, variance), np.full((k, 1), -np.log(k)))
-    starts = [start_from(t, k, variance, 1.0, rng) for t in tensors]
+        return tensors, Parameters.uniform(coef, variance)
+    starts = [start_from(t, k, variance, rng) for t in tensors]
     if len(starts) == 1:
         return tensors, starts[0]
     # With an intercept there is one start for each trial noise variance; the
@@ -170,72 +168,6 @@ def _single_start(
     stack = Parameters.concatenate([s.stacked() for s in starts])
     scores = sample.sweep(SoftAssignment(Gaussian(equal_variance=True)), stack).objective
     return tensors, starts[int(np.argmax(scores))]
-
-
-def _run_em(
-    source: MemorySource,
-    family: Gaussian,
-    start: Parameters,
-    options: Options,
-    rng: np.random.Generator,
-    progress: Progress | None,
-) -> Fit:
-    """EM, then Newton steps, then EM again if the steps did not settle it."""
-    control = options.control
-    # Long groups are condensed for EM; the finish, and its numbers, are on rows.
-    data: Source = condensed(source) if condensing_pays(source) else source
-    first = replace(control, tol=max(control.tol, HANDOVER))
-    em = EM(family)
-    fit = iterate(data, em, start.stacked(), first, progress)[0]
-    if fit.reason == "exact":
-        # Hard labels take an exact fit from small residuals to none.
-        hard = iterate(source, AltMin(family), fit.params.stacked(), control)[0]
-        if hard.reason == "exact":
-            return replace(hard, history=fit.history, n_iter=fit.n_iter + hard.n_iter)
-        # The noise is tiny but there: EM goes on, and is not stopped by it.
-        data, em = source, EM(family, exact=0.0)
-        fit = _joined(fit, iterate(data, em, fit.params.stacked(), first, progress)[0])
-    if fit.reason != "converged":
-        return fit
-    left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
-    layout = Layout(start.k, ("",) * start.coef.shape[1], family.equal_variance)
-    if not bound_binds(family, fit.params):
-        steps = Control(min(25, left.max_iter), tol=1e-9)
-        end = iterate(source, Newton(family, layout), fit.params.stacked(), steps)[0]
-        if end.reason == "converged" and not bound_binds(family, end.params):
-            return _joined(fit, end)
-    return _joined(fit, iterate(data, em, fit.params.stacked(), left, progress)[0])
-
-
-def _run_altmin(
-    source: MemorySource,
-    family: Gaussian,
-    start: Parameters,
-    options: Options,
-    rng: np.random.Generator,
-    progress: Progress | None,
-) -> Fit:
-    """The paper's alternating minimisation, with fresh samples if asked for."""
-    hard = Gaussian(family.equal_variance, family.variance_ratio)
-    if options.resample is None or options.method != "altmin":
-        return iterate(source, AltMin(hard), start.stacked(), options.control, progress)[0]
-    parts = tuple(source.split(options.resample, rng))
-    control = replace(options.control, max_iter=options.resample)
-    fit = iterate(source, AltMin(hard, parts), start.stacked(), control, progress)[0]
-    return replace(fit, reason="resampled")
-
-
-def _joined(first: Fit, second: Fit) -> Fit:
-    """One fit out of two stages; the first step of the second repeats a point."""
-    history = np.concatenate([first.history, second.history[1:]])
-    return replace(second, history=history, n_iter=first.n_iter + second.n_iter)
-
-
-def bound_binds(family: Gaussian, params: Parameters) -> bool:
-    """Whether the smallest variance sits at the bound."""
-    variance = params.dispersion
-    least = family.variance_ratio * variance.max() * (1 + 1e-6)
-    return bool(not family.equal_variance and variance.min() <= least and params.k > 1)
 
 
 def _empty(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
@@ -249,24 +181,26 @@ def _revive(
     whitening: Whitening,
     family: Gaussian,
     fit: Fit,
-    run: Callable[..., Fit],
     options: Options,
     rng: np.random.Generator,
 ) -> tuple[Fit, int]:
-    """Seed components that emptied somewhere else, a few times."""
-    task = HardAssignment(family) if run is _run_altmin else SoftAssignment(family)
+    """Seed components that emptied somewhere else, a few times; keep what is better."""
+    hard = options.method == "altmin"
+    task = HardAssignment(family) if hard else SoftAssignment(family)
+    run = run_altmin if hard else run_em
+    sums = source.sweep(task, fit.params.stacked())
     tries = 0
-    while tries < 3:
-        empty = _empty(source.sweep(task, fit.params.stacked()), source.rows)
-        if not empty.size or fit.params.k == 1:
-            break
+    while tries < 3 and fit.params.k > 1 and _empty(sums, source.rows).size:
         tries += 1
-        data: BlockSource = condensed(sample)
-        removed = np.resize(empty, 12)
-        starts = swapped(data.block, family, whitening, fit.params, removed, rng)
-        best = finish_best(data, family, iterate(data, EM(family), starts, SHORT), 4, FINISH)
-        new = run(source, family, best[0].params, options, rng, None)
-        fit = new if new.objective > fit.objective else fit
+        data = condensed(sample)
+        removed = np.resize(_empty(sums, source.rows), 12)
+        starts = swapped(data, family, whitening, fit.params, removed, rng)
+        short = iterate(data, EM(family), starts, SHORT)
+        best = finish_best(data, family, short, 4, FINISH)[0]
+        new = run(source, family, best.params, options.control)
+        new_sums = source.sweep(task, new.params.stacked())
+        if new_sums.objective[0] > sums.objective[0]:
+            fit, sums = new, new_sums
     return fit, tries
 
 
@@ -275,7 +209,6 @@ def _finish(
     family: Gaussian,
     fit: Fit,
     method: str,
-    options: Options,
     tensors: tuple[TensorResult, ...],
     outcome: RaceResult | None,
     revived: int,
@@ -293,47 +226,20 @@ def _finish(
     soft = source.sweep(SoftAssignment(family), params.stacked())
     objective = np.inf if exact else float(soft.objective[0])
     empty = tuple(int(j) for j in _empty(soft, source.rows)) if params.k > 1 else ()
+    by_rows = source.starts is None and not exact
+    suspect = suspects(params, source.row_weight) if by_rows else np.zeros(0, dtype=bool)
     history, reason = fit.history, fit.reason
     if exact:
         reason = "exact"
-        history = np.append(history, np.inf) if options.method == "em" else history
+        history = np.append(history, np.inf) if method == "em" else history
     return Solution(
         Fit(params, objective, history, reason, fit.n_iter),
         exact,
-        exact and _certified(source, family, params),
+        exact and certified(source, family, params),
         tensors,
         outcome,
         bound_binds(family, params),
         empty,
         revived,
+        tuple(np.flatnonzero(suspect).tolist()),
     )
-
-
-def _certified(source: MemorySource, family: Gaussian, params: Parameters) -> bool:
-    """Whether each component alone fits more rows exactly than it has coefficients."""
-    own = source.sweep(CountOwnRows(family), params).counts
-    return bool((own > params.coef.shape[1]).all())
-
-
-@dataclass(frozen=True, slots=True)
-class OwnRows:
-    """Rows that one component fits exactly and no other does, (k,)."""
-
-    counts: Array
-
-    def __add__(self, other: OwnRows) -> OwnRows:
-        """Add the counts of other rows."""
-        return OwnRows(self.counts + other.counts)
-
-
-@dataclass(frozen=True, slots=True)
-class CountOwnRows:
-    """Task: count the rows that belong to one component only."""
-
-    family: Gaussian
-
-    def __call__(self, block: Block, params: Parameters) -> OwnRows:
-        """Process one block."""
-        fitted = np.abs(self.family.residuals(block, params)) < EXACT_RESIDUAL
-        alone = fitted & (fitted.sum(axis=0) == 1)
-        return OwnRows(alone.sum(axis=1).astype(float))

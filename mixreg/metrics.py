@@ -10,6 +10,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.spatial.distance import cdist
 
+from mixreg.errors import InputError
+
 
 def estimation_error(estimate: ArrayLike, truth: ArrayLike) -> float:
     """Return the largest error of a component under the best order of components.
@@ -145,13 +147,13 @@ def _components(
     found = np.asarray(estimate, dtype=np.float64)
     true = np.asarray(truth, dtype=np.float64)
     if found.ndim != 2 or found.shape != true.shape or found.size == 0:
-        raise ValueError(
+        raise InputError(
             f"estimate has shape {found.shape} and truth {true.shape}; allowed are two non-empty "
             f"matrices (k, p) of the same shape. Try .T if components are columns."
         )
     for name, value in (("estimate", found), ("truth", true)):
         if not np.isfinite(value).all():
-            raise ValueError(
+            raise InputError(
                 f"{name} has {int((~np.isfinite(value)).sum())} values that are missing or "
                 f"infinite; allowed are finite numbers. Try to check that the fit converged."
             )
@@ -163,7 +165,7 @@ def _contingency(name_a: str, a: ArrayLike, name_b: str, b: ArrayLike) -> NDArra
     code_a, size_a = _codes(name_a, a)
     code_b, size_b = _codes(name_b, b)
     if len(code_a) != len(code_b):
-        raise ValueError(
+        raise InputError(
             f"{name_a} has {len(code_a)} entries and {name_b} {len(code_b)}; allowed are labels "
             f"of the same rows. Try to align them first."
         )
@@ -175,12 +177,12 @@ def _codes(name: str, labels: ArrayLike) -> tuple[NDArray[Any], int]:
     """Give labels numbers from 0 and count the classes."""
     array = np.asarray(labels)
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(
+        raise InputError(
             f"{name} has shape {array.shape}; allowed is (n,) with n >= 1. Try {name}.ravel()."
         )
     codes, classes = pd.factorize(array)
     if (codes < 0).any():
-        raise ValueError(
+        raise InputError(
             f"{name} has {int((codes < 0).sum())} missing entries; allowed is a label for every "
             f"row. Try to drop those rows first."
         )

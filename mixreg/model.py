@@ -157,14 +157,14 @@ class MixReg:
         variance_ratio: float,
     ) -> None:
         ratio = number("variance_ratio", variance_ratio, 1e-12, 1.0)
+        if ratio == 1:
+            raise InputError("variance_ratio=1 means one variance; use equal_variance=True")
         self.design = design
         self.units = units
         self.index = table.index
         self.kept = table.kept
         self.groups_name = groups_name
-        x, y = table.x, table.y
-        if units.order is not None:
-            x, y = x[units.order], y[units.order]
+        x, y = units.sort(table.x), units.sort(table.y)
         self.source = MemorySource(x, y, units.weight, units.starts)
         self.k = _check_k(k, self.source)
         self.family = Gaussian(bool(equal_variance), ratio)
@@ -274,7 +274,10 @@ class MixReg:
 
             def report(iteration: int, objective: float) -> None:
                 bar.update()
-                bar.set_postfix(objective=f"{white.log_likelihood(objective):.4f}")
+                if method == "em":
+                    bar.set_postfix(llf=f"{white.log_likelihood(objective):.4f}")
+                else:
+                    bar.set_postfix(loss=f"{-objective * white.scale**2:.4g}")
 
             standard, solution = solve(
                 source, white, self.family, self.k, options, report if progress else None
@@ -296,22 +299,19 @@ class MixReg:
         """
         if method == "em":
             return params
-        tiny = 1e-24 * self._whitening.scale**2
-        uniform = np.full((self.k, 1), -np.log(self.k))
-        return Parameters(params.coef, np.full(self.k, tiny), uniform)
+        return Parameters.uniform(params.coef, 1e-24 * self._whitening.scale**2)
 
     def _warn(self, solution: Solution) -> None:
         fit = solution.fit
         if fit.reason == "max_iter":
             warnings.warn(
-                f"stopped after max_iter={fit.n_iter} iterations before converging; raise max_iter",
+                f"stopped after {fit.n_iter} iterations before converging; raise max_iter",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         if fit.reason == "decreased":
             warnings.warn(
-                f"the objective fell below {fit.objective:.6g} and no shorter step raised it; "
-                "check for extreme values",
+                "the objective fell and no shorter step raised it; check for extreme values",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -130,7 +130,7 @@ def start_from_coefficients(
             f"init coefficients must be finite, with shape (k, p) = ({k}, {p}); "
             f"got shape {coef.shape}"
         )
-    params = Parameters(coef, np.ones(k), np.full((k, 1), -np.log(k)))
+    params = Parameters.uniform(coef, 1.0)
     sums = source.sweep(HardAssignment(family), params.stacked())
     variance = max(float(sums.mean_square[0]), 1e-10 * whitening.scale**2)
     return whitening.from_user(params.with_equal_dispersion(variance))
@@ -153,8 +153,7 @@ def start_from_labels(
     if len(labels) == len(kept):
         labels = labels[kept]
     if units.starts is not None and len(labels) == source.rows:
-        ordered = labels if units.order is None else labels[units.order]
-        labels = ordered[units.starts]
+        labels = units.to_units(labels, "init labels vary")
     if len(labels) != source.units:
         groups = "" if units.starts is None else f" or {source.units} groups"
         raise InputError(
@@ -192,13 +191,5 @@ def cluster_codes(
         raise InputError(f"cov_kwds['groups'] has length {len(codes)}; give {rows}")
     if (codes < 0).any():
         raise InputError("cov_kwds['groups'] has missing values; fill them")
-    if units.starts is not None:
-        ordered = codes if units.order is None else codes[units.order]
-        codes = ordered[units.starts]
-        spread = np.repeat(codes, np.diff(units.starts, append=rows))
-        if (spread != ordered).any():
-            raise InputError(
-                "cov_kwds['groups'] cuts through the model's groups; clusters must hold whole "
-                "groups"
-            )
+    codes = units.to_units(codes, "cov_kwds['groups'] vary")
     return np.asarray(pd.factorize(codes)[0], dtype=np.intp)

@@ -35,6 +35,14 @@ class Parameters:
     dispersion: Array
     gating: Array
 
+    @staticmethod
+    def uniform(coef: Array, variance: float) -> Parameters:
+        """Equal weights and one dispersion around given coefficients."""
+        lead = coef.shape[:-1]
+        return Parameters(
+            coef, np.full(lead, float(variance)), np.full((*lead, 1), -np.log(coef.shape[0]))
+        )
+
     @property
     def k(self) -> int:
         """Number of components."""

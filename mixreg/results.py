@@ -271,7 +271,7 @@ class MixRegResults:
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """The paper's quantities, and what they mean here."""
-        return diagnose(self.solution, self.model._whitening, self.options, self.nobs)
+        return diagnose(self.solution, self.model._whitening, self.nobs, self.entropy_r2)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Tables in statsmodels' look: text, HTML, LaTeX, CSV."""
@@ -292,9 +292,10 @@ class MixRegResults:
         which : {"mean", "component", "posterior", "label"}
             "mean": expected response, averaged over components by weight.
             "component": expected response in each component. "posterior":
-            probability of each component, given the response if `new` has it
-            (and the group, if `new` has the groups' column); otherwise the
-            mixing weights. "label": the most probable component.
+            probability of each component, given the responses of the row or
+            its group if `new` has them; otherwise what the fit knows of the
+            group; otherwise the mixing weights. "label": the most probable
+            component.
 
         Returns
         -------
@@ -312,7 +313,7 @@ class MixRegResults:
             if which == "component":
                 return pd.DataFrame(means, index, self.components)
             return pd.Series(means @ self.weights.to_numpy(), index, name=self.model.endog_names)
-        posterior = pd.DataFrame(self._new_posterior(new, x, index), index, self.components)
+        posterior = pd.DataFrame(self._new_posterior(new, x), index, self.components)
         if which == "posterior":
             return posterior
         labels = pd.Series(posterior.to_numpy().argmax(axis=1) + 1, index, name="component")
@@ -320,34 +321,42 @@ class MixRegResults:
         return labels.astype("Int64").mask(bad) if bad.any() else labels
 
     def _own_regressors(self) -> tuple[Array, pd.Index]:
-        x, order = self.model.source.x, self.model.units.order
-        if order is not None:
+        x, units = self.model.source.x, self.model.units
+        if units.order is not None:
             back = np.empty_like(x)
-            back[order] = x
+            back[units.order] = x
             x = back
         return x, self.model.index
 
-    def _new_posterior(self, new: Any, x: Array, index: pd.Index) -> Array:
+    def _new_posterior(self, new: Any, x: Array) -> Array:
+        """Posterior of new rows, (rows, k): by response, by group, or the weights."""
         good = ~np.isnan(x).any(axis=1)
         out = np.full((len(x), self.k), np.nan)
         out[good] = self.weights.to_numpy()
+        name, labels = self.model.groups_name, self.model.units.labels
+        groups = None
+        if labels is not None and isinstance(new, pd.DataFrame) and name in new.columns:
+            # What is known of a group from the fit, unless it answers anew below.
+            groups = new[name]
+            known = labels.get_indexer(pd.Index(groups))
+            out[good & (known >= 0)] = self._posterior.T[known[good & (known >= 0)]]
         y = self.model.design.responses(new)
-        if y is None:
+        seen = good & np.isfinite(y) if y is not None else np.zeros(len(x), dtype=bool)
+        if y is None or not seen.any():
             return out
-        seen = good & ~np.isnan(y)
-        if not seen.any():
-            return out
-        groups, name = None, self.model.groups_name
-        grouped = self.model.units.starts is not None and isinstance(new, pd.DataFrame)
-        if grouped and name in new.columns:
-            # A row without a group stands for itself.
-            codes = pd.factorize(new[name])[0]
-            alone = codes < 0
-            codes[alone] = codes.max() + 1 + np.arange(int(alone.sum()))
-            groups = codes
-        units = make_units(groups, None, seen, index[seen])
-        order = slice(None) if units.order is None else units.order
-        source = MemorySource(x[seen][order], y[seen][order], None, units.starts)
-        found = source.sweep(Posterior(self.model.family), self._rule).join().T
-        out[seen] = units.to_rows(found, int(seen.sum()))
+        # Rows without a group stand for themselves.
+        codes = np.arange(len(x)) if groups is None else pd.factorize(groups)[0]
+        codes = np.where(codes < 0, len(x) + np.arange(len(x)), codes)
+        found = self._posterior_given(x[seen], y[seen], codes[seen])
+        out[good & np.isin(codes, found.index)] = found.loc[
+            codes[good & np.isin(codes, found.index)]
+        ].to_numpy()
         return out
+
+    def _posterior_given(self, x: Array, y: Array, codes: NDArray[np.intp]) -> pd.DataFrame:
+        """Posterior of each unit of new rows with responses."""
+        kept = np.ones(len(y), dtype=bool)
+        units = make_units(codes, None, kept, pd.RangeIndex(len(y)))
+        source = MemorySource(units.sort(x), units.sort(y), None, units.starts)
+        posterior = source.sweep(Posterior(self.model.family), self._rule).join().T
+        return pd.DataFrame(posterior, units.labels)

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from mixreg.errors import InputError
+
 Seed = int | np.random.Generator | None
 
 
@@ -112,7 +114,7 @@ def mixed_linear_equations(
     """
     n, p, k = _count("n", n), _count("p", p), _count("k", k)
     if k > p:
-        raise ValueError(
+        raise InputError(
             f"k={k} is larger than p={p}; allowed is k <= p, because {k} equally spaced vectors "
             f"span {k} dimensions. Try p={k}."
         )
@@ -166,7 +168,7 @@ def mixture_of_regressions(
     X = _matrix("X", X)
     coefficients = _matrix("coefficients", coefficients)
     if coefficients.shape[1] != X.shape[1]:
-        raise ValueError(
+        raise InputError(
             f"coefficients has shape {coefficients.shape}; allowed is (k, {X.shape[1]}), a column "
             f"for each column of X. Try coefficients.T if components are its columns."
         )
@@ -208,7 +210,7 @@ def _equidistant_coefficients(
     # Beyond this distance no k unit vectors exist: C has a negative eigenvalue.
     largest = math.inf if k == 1 else math.sqrt(2 * k / (k - 1))
     if not 0 < delta <= largest:
-        raise ValueError(
+        raise InputError(
             f"delta={delta!r} is out of range; allowed is 0 < delta <= {largest:.6g} for k={k}. "
             f"Try delta=1.2."
         )
@@ -235,7 +237,7 @@ def _count(name: str, value: int) -> int:
             f"least 1. Try {name}=int(...)."
         ) from None
     if number < 1:
-        raise ValueError(f"{name}={number} is too small; allowed is 1 or more. Try {name}=1.")
+        raise InputError(f"{name}={number} is too small; allowed is 1 or more. Try {name}=1.")
     return number
 
 
@@ -243,12 +245,12 @@ def _matrix(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Check a non-empty matrix of finite numbers."""
     matrix = np.asarray(value, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:
-        raise ValueError(
+        raise InputError(
             f"{name} has shape {matrix.shape}; allowed is a non-empty matrix. "
             f"Try {name}.reshape(-1, 1) for a single column."
         )
     if not np.isfinite(matrix).all():
-        raise ValueError(
+        raise InputError(
             f"{name} has {int((~np.isfinite(matrix)).sum())} values that are missing or infinite; "
             f"allowed are finite numbers. Try to drop those rows first."
         )
@@ -259,13 +261,13 @@ def _weights(value: ArrayLike, k: int) -> NDArray[np.float64]:
     """Check k positive probabilities and make them sum to 1 exactly."""
     weights = np.asarray(value, dtype=np.float64)
     if weights.shape != (k,):
-        raise ValueError(
+        raise InputError(
             f"weights has shape {weights.shape}; allowed is ({k},), one for each component. "
             f"Try np.full({k}, 1 / {k})."
         )
     total = weights.sum()
     if not (weights > 0).all() or not abs(total - 1) <= 1e-8:
-        raise ValueError(
+        raise InputError(
             f"weights={weights.tolist()} sum to {total:.10g}; allowed are positive numbers that "
             f"sum to 1. Try weights / weights.sum()."
         )
@@ -276,12 +278,12 @@ def _scale(name: str, value: ArrayLike, k: int) -> NDArray[np.float64]:
     """Check standard deviations and return one for each of k components."""
     scale = np.asarray(value, dtype=np.float64)
     if scale.shape not in ((), (k,)):
-        raise ValueError(
+        raise InputError(
             f"{name} has shape {scale.shape}; allowed is one number or shape ({k},). "
             f"Try {name}=1.0."
         )
     if not ((scale >= 0) & np.isfinite(scale)).all():
-        raise ValueError(
+        raise InputError(
             f"{name}={scale.tolist()} is not a standard deviation; allowed are finite numbers of "
             f"at least 0. Try {name}=0.0."
         )
@@ -292,13 +294,13 @@ def _group_codes(groups: ArrayLike, n: int) -> NDArray[Any]:
     """Give groups numbers from 0 in order of appearance, shape (n,)."""
     names = pd.Series(groups)
     if len(names) != n:
-        raise ValueError(
+        raise InputError(
             f"groups has {len(names)} entries; allowed is one for each of the {n} rows of X. "
             f"Try the column of the same table."
         )
     codes, _ = pd.factorize(names)
     if (codes < 0).any():
-        raise ValueError(
+        raise InputError(
             f"groups has {int((codes < 0).sum())} missing entries; allowed is a name for every "
             f"row. Try to drop those rows first."
         )

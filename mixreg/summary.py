@@ -194,7 +194,7 @@ def _notes(results: MixRegResults) -> list[str]:
     solution, estimate = results.solution, results._estimate
     notes = [estimate.description]
     if solution.certified:
-        notes.append("Zero loss: the recovery of all components is certified.")
+        notes.append("Zero loss on rows enough for every component: recovery is certified.")
     elif solution.exact:
         notes.append(
             "Zero loss, but no proof of recovery: some component has too few rows of its own "
@@ -208,6 +208,11 @@ def _notes(results: MixRegResults) -> list[str]:
             f"The bound on the variances binds (variance_ratio={ratio:g}): a component singles "
             "out a few rows. Try a smaller k, or equal_variance=True. Standard errors take the "
             "bound for an estimate."
+        )
+    for j in solution.suspects:
+        notes.append(
+            f"Component {j + 1} is small and tight; chance may explain it. Try a smaller k, or "
+            "equal_variance=True."
         )
     if not estimate.regular:
         notes.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,32 @@ class Units:
     starts: NDArray[np.intp] | None
     labels: pd.Index | None
     weight: Array | None
+
+    def sort(self, values: Any) -> Any:
+        """Rows from the user's order to the order in which groups are contiguous."""
+        return values if self.order is None else values[self.order]
+
+    def to_units(self, values: Any, name: str) -> Any:
+        """One value for each unit, from rows in the user's order.
+
+        Raises
+        ------
+        InputError
+            If values vary within a group.
+        """
+        if self.starts is None or self.labels is None:
+            return values
+        ordered = self.sort(values)
+        first = ordered[self.starts]
+        sizes = np.diff(self.starts, append=len(ordered))
+        varies = np.flatnonzero(ordered != np.repeat(first, sizes))
+        if varies.size:
+            unit = int(np.searchsorted(self.starts, varies[0], side="right")) - 1
+            raise InputError(
+                f"{name} within group {_plain(self.labels[unit])!r}; a group counts as a whole, "
+                "so give all its rows the same value"
+            )
+        return first
 
     def to_rows(self, values: Any, n: int) -> Any:
         """Spread values (units, ...) over the rows in the user's order."""
@@ -69,6 +95,10 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
         raise InputError(f"{name} must have one dimension; got shape {np.shape(values)}")
     if data is not None and len(values) != len(data):
         raise InputError(f"{name} has length {len(values)}, but data has {len(data)} rows")
+    if data is not None and isinstance(values, pd.Series) and not values.index.equals(data.index):
+        raise InputError(
+            f"{name} has another index than data; align it, as with {name}.reindex(data.index)"
+        )
     return values
 
 
@@ -97,18 +127,10 @@ def make_units(groups: Any, weights: Any, kept: NDArray[np.bool_], index: pd.Ind
         order = np.argsort(codes, kind="stable")
         codes = codes[order]
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    units = Units(order, starts, labels, None)
     if weight is not None:
-        ordered = weight if order is None else weight[order]
-        first = ordered[starts]
-        varies = np.flatnonzero(ordered != first[codes])
-        if varies.size:
-            group = _plain(labels[codes[varies[0]]])
-            raise InputError(
-                f"weights vary within group {group!r}; a group counts as a whole, so give all its "
-                "rows the same weight"
-            )
-        weight = first
-    return Units(order, starts, labels, weight)
+        units = replace(units, weight=units.to_units(weight, "weights vary"))
+    return units
 
 
 def _plain(value: Any) -> Any:

@@ -23,22 +23,22 @@ from mixreg.params import Parameters
 Array = NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-10
+CONSTANT_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
 class Triangle:
-    """Triangular factor of (x, y), built up block by block.
+    """Triangular factor of (x, 1, y), built up block by block.
 
     Attributes
     ----------
-    factor : (p + 1, p + 1) array
+    factor : (p + 2, p + 2) array
         R of the QR decomposition of the weighted rows.
-    sum_x, sum_y, rows
+    sum_y, rows : float
         Weighted sums.
     """
 
     factor: Array
-    sum_x: Array
     sum_y: float
     rows: float
 
@@ -47,7 +47,6 @@ class Triangle:
         stacked = np.concatenate([self.factor, other.factor])
         return Triangle(
             np.asarray(np.linalg.qr(stacked, mode="r")),
-            self.sum_x + other.sum_x,
             self.sum_y + other.sum_y,
             self.rows + other.rows,
         )
@@ -55,16 +54,15 @@ class Triangle:
 
 def triangle(block: Block, params: None = None) -> Triangle:
     """Task: the triangular factor of a block's rows."""
-    v = np.column_stack([block.x, block.y])
-    rows = float(block.rows)
-    sums = v.sum(axis=0)
+    v = np.column_stack([block.x, np.ones(block.rows), block.y])
+    rows, total = float(block.rows), float(block.y.sum())
     if block.weight is not None:
         weight = block.per_row(block.weight)
-        rows, sums = float(weight.sum()), weight @ v
+        rows, total = float(weight.sum()), float(weight @ block.y)
         v = v * np.sqrt(weight)[:, None]
     if v.shape[0] < v.shape[1]:
         v = np.concatenate([v, np.zeros((v.shape[1] - v.shape[0], v.shape[1]))])
-    return Triangle(np.asarray(np.linalg.qr(v, mode="r")), sums[:-1], float(sums[-1]), rows)
+    return Triangle(np.asarray(np.linalg.qr(v, mode="r")), total, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +119,7 @@ class Whitening:
 
     def start(self, k: int) -> Parameters:
         """Give k copies of the pooled fit."""
-        return Parameters(
-            np.tile(self.pooled, (k, 1)),
-            np.full(k, max(self.variance, 1e-24)),
-            np.full((k, 1), -np.log(k)),
-        )
+        return Parameters.uniform(np.tile(self.pooled, (k, 1)), max(self.variance, 1e-24))
 
 
 def whitening(total: Triangle, terms: tuple[str, ...]) -> Whitening:
@@ -136,14 +130,15 @@ def whitening(total: Triangle, terms: tuple[str, ...]) -> Whitening:
     InputError
         If columns are linearly dependent; the message names them.
     """
-    p, n = total.sum_x.shape[0], total.rows
-    factor, cross, last = total.factor[:p, :p], total.factor[:p, p], total.factor[p, p]
+    p, n = len(terms), total.rows
+    factor, cross = total.factor[:p, :p], total.factor[:p, p + 1]
+    last = math.hypot(total.factor[p, p + 1], total.factor[p + 1, p + 1])
     check_rank(factor, terms)
-    # Coordinates of the constant in the orthonormal basis of the columns; it
-    # lies in their span when no length is lost.
-    ones = solve_triangular(factor, total.sum_x, trans="T") / np.sqrt(n)
+    # The column of ones in the orthonormal basis of the regressors, and how
+    # much of it lies outside their span.
+    ones, outside = total.factor[:p, p] / np.sqrt(n), abs(total.factor[p, p]) / np.sqrt(n)
     rotation, constant = np.eye(p), None
-    if 1 - ones @ ones < 1e-9:
+    if outside < CONSTANT_TOLERANCE:
         constant = solve_triangular(factor, ones) * np.sqrt(n)
         rotation = _rotation_to(ones / np.linalg.norm(ones))
     basis = solve_triangular(factor, rotation) * np.sqrt(n)

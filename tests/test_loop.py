@@ -14,7 +14,7 @@ from mixreg.params import Layout, Parameters
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import condensed
-from mixreg.starts.candidates import from_coefficients, random_directions
+from mixreg.starts.candidates import random_directions
 from tests.samples import random_source, standardised
 
 
@@ -43,7 +43,7 @@ def starts_for(source: MemorySource, k: int, runs: int, seed: int = 0):
     """A source in standard coordinates and some random starts for it."""
     standard, white = standardised(source)
     coef = random_directions(k, runs, white, None, np.random.default_rng(seed))
-    return standard, from_coefficients(coef, 0.5 * white.variance)
+    return standard, Parameters.uniform(coef, 0.5 * white.variance)
 
 
 def passes(source, estimator, params: Parameters, n: int) -> tuple[np.ndarray, Parameters]:
@@ -184,7 +184,7 @@ def noiseless(seed: int = 3) -> tuple[MemorySource, Parameters]:
     data = mixed_linear_equations(200, 4, 2, seed=seed)
     y = data.y / np.sqrt(np.mean(data.y**2))
     near = data.coefficients / np.sqrt(np.mean(data.y**2)) + 0.05
-    return MemorySource(data.X, y), from_coefficients(near[:, None], 0.1)
+    return MemorySource(data.X, y), Parameters.uniform(near[:, None], 0.1)
 
 
 @pytest.mark.parametrize("estimator", [AltMin(Gaussian()), EM(Gaussian())], ids=["altmin", "em"])
@@ -225,7 +225,8 @@ def test_newton_ends_where_the_gradient_vanishes(data, equal):
     source, starts = starts_for(source_of(data), 2, 1, seed=2)
     near = iterate(source, EM(family), starts, Control(500, 1e-6))[0]
     layout = Layout(2, ("",) * source.x.shape[1], equal)
-    end = iterate(source, Newton(family, layout), near.params.stacked(), Control(50, 1e-14))[0]
+    newton = Newton(family, layout, source.row_weight)
+    end = iterate(source, newton, near.params.stacked(), Control(50, 1e-14))[0]
     assert end.reason == "converged"
     assert end.objective >= near.objective
     assert (np.diff(end.history) >= -1e-9).all()
@@ -245,6 +246,9 @@ class Height:
 
     def take(self, runs):
         return Height(self.objective[runs])
+
+    def choose(self, runs, other):
+        return Height(np.where(runs, self.objective, other.objective))
 
 
 class Climber:

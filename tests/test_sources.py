@@ -103,7 +103,6 @@ def test_triangular_factors_add_up():
     many, one = source.sweep(triangle), triangle(source.as_block())
     assert_allclose(many.factor.T @ many.factor, one.factor.T @ one.factor, rtol=1e-10, atol=1e-9)
     assert many.rows == one.rows == source.weight.sum()
-    assert_allclose(many.sum_x, source.weight @ source.x, rtol=1e-10, atol=1e-9)
 
 
 @KINDS

@@ -295,7 +295,7 @@ def test_more_components_than_dimensions_are_filled_up():
     rng = np.random.default_rng(0)
     found = tensor_results(source, False, 6, TensorStart(20, 10), rng)[0]
     assert found.vectors.shape == (4, 4)
-    start = start_from(found, 6, 0.5, 1.0, rng)
+    start = start_from(found, 6, 0.5, rng)
     assert start.coef.shape == (6, 4)
     assert_allclose(np.linalg.norm(start.coef[4:], axis=1), 1)
     assert start.weights.sum() == pytest.approx(1)
@@ -307,7 +307,7 @@ def test_a_start_is_never_out_of_proportion():
     rng = np.random.default_rng(0)
     source = MemorySource(rng.standard_normal((40, 6)), rng.standard_normal(40))
     found = tensor_results(source, False, 5, TensorStart(), rng)[0]
-    start = start_from(found, 5, 1.0, 1.0, rng)
+    start = start_from(found, 5, 1.0, rng)
     assert np.linalg.norm(start.coef, axis=1).max() <= 10 * (1 + 1e-12)
     assert (start.weights > 0).all()
 

@@ -40,6 +40,14 @@ class MixtureStatistics:
             self.family + other.family,
         )
 
+    def choose(self, runs: NDArray[np.bool_], other: MixtureStatistics) -> MixtureStatistics:
+        """Keep the sums of some runs and take the rest from another pass."""
+        return MixtureStatistics(
+            np.where(runs, self.objective, other.objective),
+            np.where(runs, self.count, other.count),
+            self.family.choose(runs, other.family),
+        )
+
     def take(self, runs: NDArray[np.bool_]) -> MixtureStatistics:
         """Sums of some runs of a stack."""
         return MixtureStatistics(self.objective[runs], self.count[:, runs], self.family.take(runs))
@@ -63,6 +71,18 @@ def normalise(joint: Array) -> Array:
     return np.asarray(top + np.log(total))
 
 
+def log_joint(
+    family: Gaussian, block: Block | GramBlock, params: Parameters, residuals: Array
+) -> Array:
+    """Log of class probability times density, (k, [runs,] units).
+
+    Class probabilities enter here and nowhere else.
+    """
+    joint = family.log_density(block, params, residuals)
+    joint += params.log_weights[..., None]
+    return joint
+
+
 def weighted(block: Block | GramBlock, values: Array) -> Array:
     """Multiply (..., units) values by the case weights, if there are any."""
     return values if block.weight is None else values * block.weight
@@ -77,8 +97,7 @@ class SoftAssignment:
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
         residuals = self.family.residuals(block, params)
-        resp = self.family.log_density(block, params, residuals)
-        resp += params.log_weights[..., None]
+        resp = log_joint(self.family, block, params, residuals)
         marginal = normalise(resp)
         resp = weighted(block, resp)
         return MixtureStatistics(
@@ -100,9 +119,7 @@ class HardAssignment:
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
         residuals = self.family.residuals(block, params)
-        squares = residuals
-        if isinstance(block, Block):
-            squares = block.per_unit(residuals * residuals)
+        squares = self.family.squares(block, residuals)
         labels = squares.argmin(axis=0)
         components = np.arange(squares.shape[0]).reshape(-1, *[1] * labels.ndim)
         resp = weighted(block, (components == labels).astype(float))
@@ -157,7 +174,6 @@ class Posterior:
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> Parts:
         """Process one block."""
-        joint = self.family.log_density(block, params, self.family.residuals(block, params))
-        joint += params.log_weights[..., None]
+        joint = log_joint(self.family, block, params, self.family.residuals(block, params))
         normalise(joint)
         return Parts((joint,))

@@ -9,7 +9,7 @@ halves a step after which the objective fell, and says why each run stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -35,6 +35,10 @@ class Sums(Protocol):
 
     def take(self, runs: NDArray[np.bool_]) -> Any:
         """Sums of some runs."""
+        ...
+
+    def choose(self, runs: NDArray[np.bool_], other: Any) -> Any:
+        """Keep the sums of some runs and take the rest from another pass."""
         ...
 
 
@@ -163,8 +167,7 @@ def iterate(
             # A run that fell goes half as far from the same base point.
             share = np.where(fell, share / 2, 1.0)
             goal = base.blend(params, np.where(fell, 0.5, 0.0)).choose(fell, goal)
-            kept = np.where(fell, before.objective, sums.objective)
-            base, before = base.choose(fell, params), replace(sums, objective=kept)
+            base, before = base.choose(fell, params), before.choose(fell, sums)
         else:
             share, base, before = np.ones(len(active)), params, sums
         params = goal

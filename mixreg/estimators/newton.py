@@ -23,10 +23,19 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Newton:
-    """Newton-Raphson for one run, on coefficients, log scales and logits."""
+    """Newton-Raphson for one run, on coefficients, log scales and logits.
+
+    Attributes
+    ----------
+    family : Gaussian
+    layout : Layout
+    rows : float
+        Rows, counted with their weights; tolerances are per row.
+    """
 
     family: Gaussian
     layout: Layout
+    rows: float
 
     @property
     def monotone(self) -> bool:
@@ -52,7 +61,11 @@ class Newton:
         """Stop at a maximum at which a step would gain next to nothing."""
         step, values, _ = self._step(sums)
         gain = 0.5 * float(step @ sums.score)
-        return ["converged" if gain < control.tol and not _saddle(values) else None]
+        # Steps cost much and converge fast: go on to well below the tolerance,
+        # but not below rounding.
+        rounding = 1e-14 * (1 + abs(float(sums.objective[0])))
+        small = gain < max(1e-3 * control.tol * self.rows, rounding)
+        return ["converged" if small and not _saddle(values) else None]
 
     def _step(self, sums: InformationSums) -> tuple[Array, Array, Array]:
         """Newton step with curvatures made positive, and the curvatures."""

@@ -21,11 +21,11 @@ from mixreg.params import Parameters
 Array = NDArray[np.float64]
 
 LOG_2PI = float(np.log(2 * np.pi))
-# Rows with less than this responsibility add nothing that double precision
-# would keep; skipping them makes a pass over separated data cheaper.
+# Rows with less than this share of the largest responsibility add nothing that
+# double precision would keep; skipping them makes separated data cheaper.
 NEGLIGIBLE = 1e-13
 # Ridge, relative to the pooled cross products, that keeps the equations of a
-# nearly empty component solvable. It pulls towards the pooled fit.
+# nearly empty component solvable. It holds on to the present coefficients.
 RIDGE = 1e-14
 
 
@@ -57,6 +57,15 @@ class GaussianStatistics:
             self.xx + other.xx,
             self.xe + other.xe,
             self.ee + other.ee,
+        )
+
+    def choose(self, runs: NDArray[np.bool_], other: GaussianStatistics) -> GaussianStatistics:
+        """Keep the sums of some runs and take the rest from another pass."""
+        return GaussianStatistics(
+            np.where(runs, self.size, other.size),
+            np.where(runs[:, None, None], self.xx, other.xx),
+            np.where(runs[:, None], self.xe, other.xe),
+            np.where(runs, self.ee, other.ee),
         )
 
     def take(self, runs: NDArray[np.bool_]) -> GaussianStatistics:
@@ -100,11 +109,15 @@ class Gaussian:
         squares = products @ block.gram.T
         return np.maximum(squares, 0.0, out=squares).reshape(*lead, block.units)
 
+    def squares(self, block: Block | GramBlock, residuals: Array) -> Array:
+        """Sum of squared residuals of each unit, (k, [runs,] units)."""
+        if isinstance(block, Block):
+            return block.per_unit(residuals * residuals)
+        return residuals
+
     def log_density(self, block: Block | GramBlock, params: Parameters, residuals: Array) -> Array:
         """Log density of each unit under each component, (k, [runs,] units)."""
-        squares = residuals
-        if isinstance(block, Block):
-            squares = block.per_unit(residuals * residuals)
+        squares = self.squares(block, residuals)
         variance = params.dispersion[..., None]
         density = squares * (-0.5 / variance)
         density -= 0.5 * block.size * (LOG_2PI + np.log(variance))
@@ -163,7 +176,7 @@ def _loop_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Arra
     xx, xe, ee = np.empty((runs, p, p)), np.empty((runs, p)), np.empty(runs)
     for i in range(runs):
         r, e, x = resp[i], residuals[i], block.x
-        keep = np.flatnonzero(r > NEGLIGIBLE)
+        keep = np.flatnonzero(r > NEGLIGIBLE * r.max())
         if keep.shape[0] < 0.8 * block.rows:
             r, e, x = r[keep], e[keep], x[keep]
         # The product of an array with its own transpose costs half of another.

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.blocks import Block
-from mixreg.estimators.expectation import normalise
+from mixreg.estimators.expectation import log_joint, normalise
 from mixreg.families import Gaussian
 from mixreg.params import Layout, Parameters
 
@@ -63,8 +63,12 @@ class InformationSums:
         )
 
     def take(self, runs: NDArray[np.bool_]) -> InformationSums:
-        """There is only one run; nothing to choose."""
+        """There is only one run; nothing to leave out."""
         return self
+
+    def choose(self, runs: NDArray[np.bool_], other: InformationSums) -> InformationSums:
+        """These sums, or those of another pass."""
+        return self if runs[0] else other
 
     def contract(self, layout: Layout) -> InformationSums:
         """The same sums for a layout with fewer parameters."""
@@ -96,8 +100,7 @@ class TakeInformation:
         """Process one block."""
         k, p = params.coef.shape
         residuals = self.family.residuals(block, params)
-        posterior = self.family.log_density(block, params, residuals)
-        posterior += params.log_weights[..., None]
+        posterior = log_joint(self.family, block, params, residuals)
         marginal = normalise(posterior)
         weight = np.ones(block.units) if block.weight is None else block.weight
         layout = Layout(k, ("",) * p, equal_variance=False)

@@ -64,6 +64,14 @@ class MemorySource:
         """Units, counted with their weights."""
         return float(self.units if self.weight is None else self.weight.sum())
 
+    @property
+    def row_weight(self) -> float:
+        """Rows, counted with their weights."""
+        if self.weight is None:
+            return float(self.rows)
+        sizes = 1 if self.starts is None else np.diff(self.starts, append=self.rows)
+        return float((self.weight * sizes).sum())
+
     @cached_property
     def cuts(self) -> list[tuple[int, int, int, int]]:
         """First and last unit, first and last row of each block."""
@@ -95,7 +103,7 @@ class MemorySource:
         """Run a task on every block and add up what it returns.
 
         Large sources are swept by threads. Chunks are the same however many
-        threads there are, so sums have the same bits on every machine.
+        threads there are, and so are the sums, to the last bit.
         """
         if len(self.cuts) < THREADED_BLOCKS:
             return sweep(self.blocks(), task, params)

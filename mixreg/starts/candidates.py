@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
@@ -12,25 +14,19 @@ from mixreg.estimators.expectation import GivenAssignment
 from mixreg.families import Gaussian
 from mixreg.families.gaussian import unfold_triangle
 from mixreg.params import Parameters
+from mixreg.sources import Source
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
 
 
-def from_coefficients(coef: Array, variance: float) -> Parameters:
-    """A stack of starts with equal weights from coefficients (k, runs, p)."""
-    k, runs, _ = coef.shape
-    return Parameters(coef, np.full((k, runs), variance), np.full((k, runs, 1), -np.log(k)))
-
-
 def from_responsibilities(
-    block: Block | GramBlock, family: Gaussian, whitening: Whitening, resp: Array
+    source: Source, family: Gaussian, whitening: Whitening, resp: Array
 ) -> Parameters:
     """A stack of starts: one M-step from responsibilities (k, runs, units)."""
     k, runs = resp.shape[:2]
     pooled = whitening.start(k).stacked().take(np.zeros(runs, dtype=np.intp))
-    sums = GivenAssignment(family, resp)(block, pooled)
-    return mstep(family, sums, pooled)
+    return mstep(family, source.sweep(GivenAssignment(family, resp), pooled), pooled)
 
 
 def one_hot(labels: NDArray[np.intp], k: int) -> Array:
@@ -80,7 +76,10 @@ def partitions(
     for run in range(runs):
         # Each run looks along other directions, so that runs differ.
         look = points * rng.uniform(0.2, 1.0, points.shape[1])
-        _, labels = kmeans2(look, k, iter=10, minit="++", missing="warn", rng=rng)
+        with warnings.catch_warnings():
+            # An empty cluster is no reason to stop; it gets its share below.
+            warnings.simplefilter("ignore", UserWarning)
+            _, labels = kmeans2(look, k, iter=10, minit="++", rng=rng)
         resp[:, run] = one_hot(labels.astype(np.intp), k)
     # A little of every component everywhere keeps empty clusters alive.
     return 0.95 * resp + 0.05 / k

@@ -33,7 +33,6 @@ class MomentSums:
     y1: float
     y2: float
     y3: float
-    y2n2: float
     y3n2: float
     y1z: Array
     y2z: Array
@@ -74,7 +73,6 @@ class TakeMoments:
             y1=float(wy.sum()),
             y2=float(wy2.sum()),
             y3=float(wy3.sum()),
-            y2n2=float(wy2 @ n2),
             y3n2=float(wy3 @ n2),
             y1z=wy @ z,
             y2z=wy2 @ z,
@@ -88,10 +86,10 @@ class TakeMoments:
 
 @dataclass(frozen=True, slots=True)
 class DeviationSums:
-    """Sums of f(residual) and of f(residual) zz', for a bounded f."""
+    """Sums of f(r) and of f(r) zz' over rows, for some functions f: (m,) and (m, d, d)."""
 
     rows: float
-    f: float
+    f: Array
     fzz: Array
 
     def __add__(self, other: DeviationSums) -> DeviationSums:
@@ -101,11 +99,13 @@ class DeviationSums:
 
 @dataclass(frozen=True, slots=True)
 class TakeDeviations:
-    """Task: second moment of the residuals of the pooled fit.
+    """Task: second moments of bounded functions of the pooled fit's residuals r.
 
-    By Stein's identity E[f(r) (zz' - I)] has the deviations of the slopes from
-    their mean as its range, whatever f. A bounded f keeps its sampling error
-    small: with few rows this finds the subspace far better than y^2 does.
+    By Stein's identity the range of E[f(r) (zz' - I)] lies in the span of the
+    slopes' deviations from their mean. Bounded functions keep the sampling
+    error small: with few rows this finds the span far better than y^2 does.
+    When intercepts differ too, one function can miss it (its curvature changes
+    sign with the offset), so several are used.
     """
 
     has_constant: bool
@@ -115,17 +115,22 @@ class TakeDeviations:
     def __call__(self, block: Block, params: None = None) -> DeviationSums:
         """Process one block."""
         z = block.x[:, 1:] if self.has_constant else block.x
-        square = (block.y - block.x @ self.pooled) ** 2 / self.variance
+        r = (block.y - block.x @ self.pooled) / np.sqrt(max(self.variance, 1e-24))
+        functions = [(r * r - 1) / (r * r + 4)]
+        if self.has_constant:
+            functions += [r / (r * r + 4), np.cos(2 * r), np.sin(2 * r)]
         weight = _row_weight(block)
-        f = weight * (square - 1) / (square + 4)
-        return DeviationSums(float(weight.sum()), float(f.sum()), (z * f[:, None]).T @ z)
+        f = np.array(functions) * weight
+        fzz = np.array([(z * each[:, None]).T @ z for each in f])
+        return DeviationSums(float(weight.sum()), f.sum(axis=1), fzz)
 
 
 def deviation_subspace(sums: DeviationSums, has_constant: bool, k: int) -> Array:
     """Orthonormal basis (p, r) in which components deviate from the pooled fit."""
-    d = sums.fzz.shape[0]
-    moment = (sums.fzz - sums.f * np.eye(d)) / sums.rows
-    values, vectors = np.linalg.eigh(moment)
+    d = sums.fzz.shape[1]
+    moments = (sums.fzz - sums.f[:, None, None] * np.eye(d)) / sums.rows
+    combined = moments[0] if len(moments) == 1 else (moments @ moments).sum(axis=0)
+    values, vectors = np.linalg.eigh(combined)
     leading = vectors[:, np.argsort(values)[::-1][: min(k - 1, d)]]
     if not has_constant:
         return np.asarray(leading)
@@ -185,14 +190,11 @@ class Moments:
     ----------
     second : (d, d) array
         Estimate of sum w c c'.
-    noise : float
-        Noise variance that was assumed for the blocks with a^2 and a^3.
     cubes : (d,) array
         (sum w a^3, sum w a^2 b); empty with no constant.
     """
 
     second: Array
-    noise: float
     cubes: Array
 
 
@@ -201,7 +203,7 @@ def component_moments(sums: MomentSums, has_constant: bool, noise: float = 0.0) 
     n, d = sums.rows, sums.y1z.shape[0]
     bb = (sums.y2zz - sums.y2 * np.eye(d)) / (2 * n)
     if not has_constant:
-        return Moments(bb, noise, np.zeros(0))
+        return Moments(bb, np.zeros(0))
     ab = sums.y2z / (2 * n)
     aa = sums.y2 / n - float(np.trace(bb)) - noise
     second = np.block([[np.array([[aa]]), ab[None, :]], [ab[:, None], bb]])
@@ -209,13 +211,13 @@ def component_moments(sums: MomentSums, has_constant: bool, noise: float = 0.0) 
     trace_bbb = (sums.y3n2z - (d + 2) * sums.y3z) / (6 * n)
     aaa = sums.y3 / n - 3 * trace_abb - 3 * noise * sums.y1 / n
     aab = sums.y3z / (3 * n) - trace_bbb - noise * sums.y1z / n
-    return Moments(second, noise, np.concatenate([[aaa], aab]))
+    return Moments(second, np.concatenate([[aaa], aab]))
 
 
 def largest_noise(sums: MomentSums) -> float:
     """Upper bound of the noise variance: what leaves no variance of intercepts."""
     n, d = sums.rows, sums.y1z.shape[0]
-    slopes = (sums.y2n2 - d * sums.y2) / (2 * n)
+    slopes = (float(np.trace(sums.y2zz)) - d * sums.y2) / (2 * n)
     return max(0.0, sums.y2 / n - slopes - (sums.y1 / n) ** 2)
 
 

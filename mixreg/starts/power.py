@@ -26,9 +26,9 @@ class SymmetricDecomposition:
 
     Attributes
     ----------
-    values : (k,) array
+    values : (rank,) array
         Eigenvalues in the order they were found.
-    vectors : (k, k) array
+    vectors : (rank, d) array
         One eigenvector a row.
     residual : float
         Norm of what is left over, relative to the tensor's.

@@ -1,8 +1,8 @@
 """The race: many starts, short runs, the best few to the end, then swaps.
 
 Everything runs on one block, a sample if the data are large, with all runs in
-one stack. In the noiseless model a loss of zero proves that the answer was
-found; the race stops there.
+one stack. In the noiseless model a loss of zero is the end of the search; the
+race stops there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from mixreg.families import Gaussian
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource, MemorySource, condensed
 from mixreg.starts.candidates import (
-    from_coefficients,
     from_responsibilities,
     partitions,
     random_directions,
@@ -95,11 +94,13 @@ class RaceResult:
     records : tuple of StartRecord
         One a start.
     agreed, finalists : int
-        Starts run to the end, and how many of them reached the winner.
+        Runs that ended where the winner did, of those run to the end.
     swaps, accepted : int
         Swaps tried and accepted.
     rows : int
         Rows the race was run on.
+    row_weight : float
+        The same, counted with their weights.
     exact : bool
         Whether the winner reached zero loss on the race's rows.
     tensors : tuple of TensorResult
@@ -113,6 +114,7 @@ class RaceResult:
     swaps: int
     accepted: int
     rows: int
+    row_weight: float
     exact: bool
     tensors: tuple[TensorResult, ...]
 
@@ -128,7 +130,7 @@ def candidate_starts(
 ) -> tuple[list[str], Parameters]:
     """Tensor starts first, then subspace, random and partition starts in turn."""
     variance = 0.5 * whitening.variance
-    stacks = [start_from(t, k, variance, 1.0, rng).stacked() for t in tensors[:n_init]]
+    stacks = [start_from(t, k, variance, rng).stacked() for t in tensors[:n_init]]
     kinds = ["tensor"] * len(stacks)
     cycle = ["subspace", "partition", "subspace", "random", "subspace"]
     wanted = [cycle[i % len(cycle)] for i in range(max(0, n_init - len(stacks)))]
@@ -139,11 +141,11 @@ def candidate_starts(
         if kind == "partition":
             resp = partitions(source.block, k, runs, whitening, rng)
             common = Gaussian(equal_variance=True)
-            stacks.append(from_responsibilities(source.block, common, whitening, resp))
+            stacks.append(from_responsibilities(source, common, whitening, resp))
         else:
             basis = subspace if kind == "subspace" else None
             coef = random_directions(k, runs, whitening, basis, rng)
-            stacks.append(from_coefficients(coef, variance))
+            stacks.append(Parameters.uniform(coef, variance))
         kinds += [kind] * runs
     return kinds, Parameters.concatenate(stacks)
 
@@ -199,6 +201,7 @@ def race(
         swaps.tried if swaps else 0,
         swaps.accepted if swaps else 0,
         sample.rows,
+        sample.row_weight,
         certified is not None,
         tuple(tensors),
     )
@@ -262,7 +265,7 @@ def certify(sample: MemorySource, source: BlockSource, fits: list[Fit]) -> Fit |
     order = np.argsort([-fit.objective for fit in fits])[:3]
     stack = Parameters.concatenate([fits[i].params.stacked() for i in order])
     for fit in iterate(source, hard, stack, HARD):
-        if -fit.objective > PROMISING * sample.rows:
+        if -fit.objective > PROMISING * sample.row_weight:
             continue
         done = iterate(sample, hard, fit.params.stacked(), HARD)[0]
         if done.reason == "exact":

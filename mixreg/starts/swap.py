@@ -13,14 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, GramBlock
+from mixreg.blocks import GramBlock
 from mixreg.estimators.em import EM
-from mixreg.estimators.expectation import normalise
+from mixreg.estimators.expectation import log_joint, normalise
 from mixreg.estimators.loop import Control, Fit, iterate
 from mixreg.families import Gaussian
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource
 from mixreg.starts.candidates import from_responsibilities
+from mixreg.starts.spurious import suspects
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
@@ -49,7 +50,7 @@ class SwapResult:
 
 
 def seed_masks(
-    block: Block | GramBlock,
+    source: BlockSource,
     family: Gaussian,
     whitening: Whitening,
     misfit: Array,
@@ -61,6 +62,7 @@ def seed_masks(
     A few units are drawn, half of the time those that the current fit explains
     badly; their own fit is made, and the units it explains best are taken.
     """
+    block = source.block
     units, p = block.units, whitening.pooled.shape[0]
     alone = isinstance(block, GramBlock) and float(np.median(block.size)) > p
     few = 1 if alone else p + 1
@@ -70,11 +72,8 @@ def seed_masks(
         odds = bad if run % 2 else None
         drawn = rng.choice(units, min(few, units), replace=False, p=odds)
         masks[0, run, drawn] = 1.0
-    own = from_responsibilities(block, family, whitening, masks)
-    residuals = family.residuals(block, own)[0]
-    if isinstance(block, Block):
-        residuals = block.per_unit(residuals**2)
-    per_row = residuals / block.size
+    own = from_responsibilities(source, family, whitening, masks)
+    per_row = family.squares(block, family.residuals(block, own))[0] / block.size
     least = min(units, 2 if alone else 2 * (p + 1))
     most = max(least + 1, units // 4)
     for run in range(runs):
@@ -85,7 +84,7 @@ def seed_masks(
 
 
 def swapped(
-    block: Block | GramBlock,
+    source: BlockSource,
     family: Gaussian,
     whitening: Whitening,
     params: Parameters,
@@ -93,28 +92,43 @@ def swapped(
     rng: np.random.Generator,
 ) -> Parameters:
     """A stack of starts, in each of which one component was moved."""
-    runs = len(removed)
-    joint = family.log_density(block, params, family.residuals(block, params))
-    joint += params.log_weights[..., None]
+    runs, block = len(removed), source.block
+    joint = log_joint(family, block, params, family.residuals(block, params))
     misfit = -np.logaddexp.reduce(joint, axis=0) / block.size
     misfit = np.argsort(np.argsort(misfit)).astype(float) + 1.0
     stack = np.repeat(joint[:, None], runs, axis=1)
     stack[removed, np.arange(runs)] = -np.inf
     normalise(stack)
-    masks = seed_masks(block, family, whitening, misfit, runs, rng)
+    masks = seed_masks(source, family, whitening, misfit, runs, rng)
     stack *= 1 - masks
     stack[removed, np.arange(runs)] = masks
-    return from_responsibilities(block, family, whitening, stack)
+    return from_responsibilities(source, family, whitening, stack)
+
+
+def ranked(source: BlockSource, fits: list[Fit]) -> list[Fit]:
+    """Best first; fits with a component that chance explains come last."""
+
+    def key(fit: Fit) -> tuple[bool, float]:
+        return is_suspect(source, fit), -fit.objective
+
+    return sorted(fits, key=key)
+
+
+def is_suspect(source: BlockSource, fit: Fit) -> bool:
+    """Whether some component may be an accident of a few rows."""
+    block = source.block
+    if isinstance(block, GramBlock) or block.starts is not None or fit.reason == "exact":
+        return False
+    return bool(suspects(fit.params, block.rows).any())
 
 
 def finish_best(
     source: BlockSource, family: Gaussian, fits: list[Fit], keep: int, control: Control
 ) -> list[Fit]:
     """Run the best few of some short runs to the end, best first."""
-    order = np.argsort([-fit.objective for fit in fits])[:keep]
-    stack = Parameters.concatenate([fits[i].params.stacked() for i in order])
-    done = iterate(source, EM(family), stack, control)
-    return sorted(done, key=lambda fit: -fit.objective)
+    best = ranked(source, fits)[:keep]
+    stack = Parameters.concatenate([fit.params.stacked() for fit in best])
+    return ranked(source, iterate(source, EM(family), stack, control))
 
 
 def swap_search(
@@ -130,16 +144,18 @@ def swap_search(
     tried = failed = accepted = 0
     while failed < patience and fit.reason != "exact":
         removed = np.arange(tried, tried + BATCH) % k
-        starts = swapped(source.block, family, whitening, fit.params, removed, rng)
+        starts = swapped(source, family, whitening, fit.params, removed, rng)
         short = iterate(source, EM(family), starts, SHORT)
         longer = finish_best(source, family, short, 4, LONGER)
-        least = fit.objective + 1e-6 * whitening.rows**0.5
+        least = fit.objective + 1e-6 * source.block.units**0.5
         hopeful = [f for f in longer if f.reason == "exact" or expected_end(f) > least]
         tried += BATCH
         failed += BATCH
         if not hopeful:
             continue
         best = finish_best(source, family, hopeful, 4, FINISH)[0]
+        if is_suspect(source, best) and not is_suspect(source, fit):
+            continue
         if best.objective > least or best.reason == "exact":
             fit, failed, accepted = best, 0, accepted + 1
     return SwapResult(fit, tried, accepted)

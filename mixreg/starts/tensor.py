@@ -74,8 +74,6 @@ class TensorResult:
         Component vectors, in standard coordinates.
     spectrum : (d,) array
         Eigenvalues of the second moment, largest first.
-    subspace : (d, r) array
-        Orthonormal basis of the leading eigenvectors.
     decomposition : SymmetricDecomposition
         Of the whitened third moment.
     noise : float
@@ -88,7 +86,6 @@ class TensorResult:
     weights: Array
     vectors: Array
     spectrum: Array
-    subspace: Array
     decomposition: SymmetricDecomposition
     noise: float
     skewness: Array
@@ -138,7 +135,6 @@ def decompose(
         weights,
         vectors,
         spectrum,
-        subspace,
         parts,
         noise,
         sums.z3 / sums.rows,
@@ -159,13 +155,12 @@ def tensor_results(
     k: int,
     options: TensorStart,
     rng: np.random.Generator,
-    noise_grid: tuple[float, ...] = NOISE_GRID,
     within: Array | None = None,
 ) -> list[TensorResult]:
     """Decompose once for each trial noise variance (once, with no constant)."""
     second, third = source.split(2, rng) if options.split else (source, source)
     sums = take_moments(second, has_constant)
-    grid = noise_grid if has_constant else (0.0,)
+    grid = NOISE_GRID if has_constant else (0.0,)
     top = largest_noise(sums) if has_constant else 0.0
     return [
         decompose(third, sums, has_constant, k, share * top, options, rng, within) for share in grid
@@ -173,7 +168,7 @@ def tensor_results(
 
 
 def start_from(
-    result: TensorResult, k: int, variance: float, spread: float, rng: np.random.Generator
+    result: TensorResult, k: int, variance: float, rng: np.random.Generator
 ) -> Parameters:
     """Turn a decomposition into a start, filling up with random vectors if k > rank."""
     rank, d = result.vectors.shape
@@ -183,7 +178,7 @@ def start_from(
     weights[:rank] = np.clip(result.weights, 0.1 / k, 1.0)
     if k > rank:
         directions = rng.standard_normal((k - rank, d))
-        coef[rank:] = spread * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+        coef[rank:] = directions / np.linalg.norm(directions, axis=1, keepdims=True)
     # An eigenvector that never rose above the noise can be any length.
     length = np.linalg.norm(coef, axis=1, keepdims=True)
     coef *= np.minimum(1.0, 10.0 / np.maximum(length, 1e-300))

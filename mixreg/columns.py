@@ -1,0 +1,129 @@
+"""Small conversions: tables and columns as patsy and numpy know them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import patsy
+from numpy.typing import NDArray
+
+from mixreg.errors import InputError
+
+Array = NDArray[np.float64]
+
+NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+
+
+def names_in(code: str) -> set[str]:
+    """Variables that a piece of a formula mentions, Q('...') included."""
+    tree = ast.parse(code, mode="eval")
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
+            names |= {str(a.value) for a in node.args if isinstance(a, ast.Constant)}
+    return names
+
+
+def formula_names(formula: str) -> tuple[set[str], set[str]]:
+    """Variables that the left and the right side of a formula mention."""
+    if not isinstance(formula, str):
+        raise InputError(f"formula must be text such as 'y ~ x1 + x2'; got {formula!r}")
+    try:
+        described = patsy.ModelDesc.from_formula(formula)
+    except patsy.PatsyError as error:
+        raise InputError(f"formula {formula!r} cannot be read: {error}") from error
+    if not described.lhs_termlist:
+        raise InputError(
+            f"formula {formula!r} has no response; write one left of '~', as in 'y ~ x1 + x2'"
+        )
+    sides = (described.lhs_termlist, described.rhs_termlist)
+    left, right = (
+        {name for term in side for factor in term.factors for name in names_in(factor.code)}
+        for side in sides
+    )
+    return left, right
+
+
+def plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns as patsy knows them: floats for nullable numbers, objects for text."""
+    changes: dict[str, Any] = {}
+    for name in frame.columns:
+        dtype = frame[name].dtype
+        if isinstance(dtype, (pd.StringDtype, pd.BooleanDtype)):
+            changes[name] = frame[name].astype(object)
+        elif (
+            pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(frame[name]) in NUMBERS
+        ):
+            changes[name] = pd.to_numeric(frame[name])
+        elif pd.api.types.is_extension_array_dtype(dtype) and (
+            pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+        ):
+            changes[name] = frame[name].astype("float64")
+    return frame.assign(**changes) if changes else frame
+
+
+def as_frame(data: Any) -> pd.DataFrame:
+    """New data as a frame: a Series or a dict of scalars is one row."""
+    if isinstance(data, pd.DataFrame):
+        return plain(data)
+    if isinstance(data, pd.Series):
+        return plain(data.to_frame().T)
+    try:
+        return plain(pd.DataFrame(data))
+    except ValueError:
+        return plain(pd.DataFrame(data, index=[0]))
+
+
+def as_matrix(data: Any, terms: tuple[str, ...] | None) -> tuple[Array, pd.Index]:
+    """Regressors as an array, chosen by name where `terms` are known, and their index."""
+    if terms is not None and isinstance(data, pd.DataFrame):
+        absent = [t for t in terms if t not in data.columns]
+        if not absent:
+            data = data[list(terms)]
+    index = data.index if isinstance(data, (pd.DataFrame, pd.Series)) else None
+    try:
+        x = np.asarray(data, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"exog is not numeric ({error}); give numbers, or use MixReg.from_formula, which "
+            "turns categories into columns"
+        ) from error
+    if x.ndim == 1 and (terms is None or len(terms) == 1):
+        x = x[:, None]
+    if x.ndim != 2 or (terms is not None and x.shape[1] != len(terms)):
+        wanted = "(n, p)" if terms is None else f"(n, {len(terms)})"
+        raise InputError(f"exog must have shape {wanted}; got {x.shape}")
+    return x, pd.RangeIndex(len(x)) if index is None else index
+
+
+def as_vector(values: Any, name: str) -> Array:
+    """One column of numbers."""
+    try:
+        vector = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is not numeric ({error}); recode it as numbers") from error
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1:
+        raise InputError(f"{name} must have one dimension; got shape {vector.shape}")
+    return vector
+
+
+def column_names(exog: Any, x: Array) -> tuple[str, ...]:
+    """Names of the regressors: the frame's, or const, x1, x2, ..."""
+    if isinstance(exog, pd.DataFrame):
+        return tuple(str(c) for c in exog.columns)
+    if isinstance(exog, pd.Series) and exog.name is not None:
+        return (str(exog.name),)
+    constant = (x == x[:1]).all(axis=0) if len(x) else np.zeros(x.shape[1], dtype=bool)
+    names, count = [], 0
+    for is_constant in constant:
+        if is_constant and "const" not in names:
+            names.append("const")
+        else:
+            count += 1
+            names.append(f"x{count}")
+    return tuple(names)

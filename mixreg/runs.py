@@ -1,0 +1,107 @@
+"""The final run from a start: EM finished by Newton steps, or AltMin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
+from mixreg.estimators.loop import Progress
+from mixreg.families import Gaussian
+from mixreg.params import Layout, Parameters
+from mixreg.sources import MemorySource, Source
+from mixreg.sources.memory import condensed, condensing_pays
+
+# EM hands over to Newton steps when an iteration gains less than this a row.
+HANDOVER = 1e-6
+NEWTON_STEPS = 25
+
+
+def run_em(
+    source: MemorySource,
+    family: Gaussian,
+    start: Parameters,
+    control: Control,
+    progress: Progress | None = None,
+) -> Fit:
+    """EM, then Newton steps, then EM again if the steps did not settle it."""
+    first = replace(control, tol=max(control.tol, HANDOVER))
+    fit, em = _first_run(source, family, start, first, progress)
+    if fit.reason != "converged" or control.tol > HANDOVER:
+        return fit
+    left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
+    if not bound_binds(family, fit.params):
+        layout = Layout(start.k, ("",) * start.coef.shape[1], family.equal_variance)
+        newton = Newton(family, layout, source.row_weight)
+        steps = replace(left, max_iter=min(NEWTON_STEPS, left.max_iter))
+        end = iterate(source, newton, fit.params.stacked(), steps, progress)[0]
+        if not bound_binds(family, end.params):
+            fit = _joined(fit, end)
+            if fit.reason == "converged":
+                return fit
+    left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
+    return _joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
+
+
+def _first_run(
+    source: MemorySource,
+    family: Gaussian,
+    start: Parameters,
+    control: Control,
+    progress: Progress | None,
+) -> tuple[Fit, EM]:
+    """EM until its steps are small or its residuals vanish."""
+    em = EM(family)
+    # Long groups are condensed for EM; the finish, and its numbers, are on rows.
+    data: Source = condensed(source) if condensing_pays(source) else source
+    fit = iterate(data, em, start.stacked(), control, progress)[0]
+    if fit.reason == "exact":
+        # Hard labels take an exact fit from small residuals to none.
+        hard = iterate(source, AltMin(family), fit.params.stacked(), control)[0]
+        if hard.reason == "exact":
+            return replace(hard, history=fit.history, n_iter=fit.n_iter + hard.n_iter), em
+        # The noise is tiny but there: EM goes on, and is not stopped by it.
+        em = EM(family, exact=0.0)
+        return _joined(fit, iterate(source, em, fit.params.stacked(), control, progress)[0]), em
+    if data is not source and fit.reason != "converged":
+        # Cross products resolve residuals only down to rounding; rows do better.
+        return _joined(fit, iterate(source, em, fit.params.stacked(), control, progress)[0]), em
+    return fit, em
+
+
+def run_altmin(
+    source: MemorySource,
+    family: Gaussian,
+    start: Parameters,
+    control: Control,
+    progress: Progress | None = None,
+) -> Fit:
+    """The paper's alternating minimisation."""
+    return iterate(source, AltMin(family), start.stacked(), control, progress)[0]
+
+
+def run_resampled(
+    source: MemorySource,
+    family: Gaussian,
+    start: Parameters,
+    parts: int,
+    rng: np.random.Generator,
+) -> Fit:
+    """The same with a fresh part of the data in each iteration."""
+    fresh = tuple(source.split(parts, rng))
+    fit = iterate(source, AltMin(family, fresh), start.stacked(), Control(parts))[0]
+    return replace(fit, reason="resampled")
+
+
+def _joined(first: Fit, second: Fit) -> Fit:
+    """One fit out of two stages; the first step of the second repeats a point."""
+    history = np.concatenate([first.history, second.history[1:]])
+    return replace(second, history=history, n_iter=first.n_iter + second.n_iter)
+
+
+def bound_binds(family: Gaussian, params: Parameters) -> bool:
+    """Whether the smallest variance sits at the bound."""
+    variance = params.dispersion
+    least = family.variance_ratio * variance.max() * (1 + 1e-6)
+    return bool(not family.equal_variance and variance.min() <= least and params.k > 1)
