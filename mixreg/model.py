@@ -263,9 +263,9 @@ class MixReg:
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, source.units)
         check_cov_type(cov_type, method)
         clusters = cluster_codes(cov_type, cov_kwds, units, self.kept, self.nobs)
-        if source.weight is not None and not source.weight.all():
+        counted = source.counted()
+        if counted is not None:
             # Units that do not count are left out of the fit, not of the labels.
-            counted = np.flatnonzero(source.weight)
             source = source.take_units(counted)
             clusters = None if clusters is None else pd.factorize(clusters[counted])[0]
             if isinstance(start, np.ndarray):

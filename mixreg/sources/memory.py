@@ -129,6 +129,12 @@ class MemorySource:
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         return MemorySource(self.x[rows], self.y[rows], weight, starts)
 
+    def counted(self) -> NDArray[np.intp] | None:
+        """Units with a positive weight, or None if that is all of them."""
+        if self.weight is None or self.weight.all():
+            return None
+        return np.flatnonzero(self.weight)
+
     def split(self, parts: int, rng: np.random.Generator) -> list[MemorySource]:
         """Cut the units into disjoint random parts of equal size."""
         shuffled = rng.permutation(self.units)

@@ -166,32 +166,15 @@ def race(
 ) -> RaceResult:
     """Find the best fit of k components on a sample of the data."""
     source = condensed(sample)
-    options = TensorStart(n_starts=30 * k, n_iter=20)
-    subspace = find_subspace(sample, whitening, k)
-    span = np.linalg.qr(np.column_stack([whitening.pooled, subspace]))[0]
-    tensors = tensor_results(sample, whitening.has_constant, k, options, rng, within=span)
-    pool: list[tuple[str, Fit]] = []
-    certified: Fit | None = None
-    for number in range(effort.rounds):
-        # A small round first: an easy problem should cost little.
-        n_starts = effort.n_init if number else min(effort.n_init, len(tensors) + VANGUARD)
-        kinds, starts = candidate_starts(
-            source, whitening, k, n_starts, [] if number else tensors, subspace, rng
-        )
-        entries, certified = _anneal(sample, source, kinds, starts)
-        pool = sorted(pool + entries, key=lambda entry: -entry[1].objective)
-        if certified is not None or _heading_together(pool, sample.rows):
-            break
-    finals = [] if certified else _finish(source, family, [fit for _, fit in pool])
-    swaps: SwapResult | None = None
+    tensors, pool, certified = _rounds(sample, source, whitening, k, effort, rng)
+    finals, swaps = [], None
     if certified is None:
-        grouped = isinstance(source.block, GramBlock)
-        patience = effort.patience(k, grouped)
-        if not grouped and _settled(source, family, finals, sample.rows):
-            patience = min(patience, BATCH)
-        swaps = swap_search(source, family, whitening, finals[0], patience, rng)
+        finals = _finish(source, family, [fit for _, fit in pool])
+        swaps = _defend(source, family, whitening, finals, effort, rng)
         certified = certify(sample, source, [swaps.fit])
-    winner = certified or (finals[0] if swaps is None else swaps.fit)
+        winner = certified or swaps.fit
+    else:
+        winner = certified
     finals = finals if certified is None else [certified]
     return RaceResult(
         winner,
@@ -205,6 +188,50 @@ def race(
         certified is not None,
         tuple(tensors),
     )
+
+
+def _rounds(
+    sample: MemorySource,
+    source: BlockSource,
+    whitening: Whitening,
+    k: int,
+    effort: Effort,
+    rng: np.random.Generator,
+) -> tuple[list[TensorResult], list[tuple[str, Fit]], Fit | None]:
+    """Rounds of short runs, until two head the same way or one is certified."""
+    subspace = find_subspace(sample, whitening, k)
+    span = np.linalg.qr(np.column_stack([whitening.pooled, subspace]))[0]
+    options = TensorStart(n_starts=30 * k, n_iter=20)
+    tensors = tensor_results(sample, whitening.has_constant, k, options, rng, within=span)
+    pool: list[tuple[str, Fit]] = []
+    certified: Fit | None = None
+    for number in range(effort.rounds):
+        # A small round first: an easy problem should cost little.
+        n_starts = effort.n_init if number else min(effort.n_init, len(tensors) + VANGUARD)
+        kinds, starts = candidate_starts(
+            source, whitening, k, n_starts, [] if number else tensors, subspace, rng
+        )
+        entries, certified = _anneal(sample, source, kinds, starts)
+        pool = sorted(pool + entries, key=lambda entry: -entry[1].objective)
+        if certified is not None or _heading_together(pool, sample.rows):
+            break
+    return tensors, pool, certified
+
+
+def _defend(
+    source: BlockSource,
+    family: Gaussian,
+    whitening: Whitening,
+    finals: list[Fit],
+    effort: Effort,
+    rng: np.random.Generator,
+) -> SwapResult:
+    """Swaps against the best finalist; few if the problem looks settled."""
+    grouped = isinstance(source.block, GramBlock)
+    patience = effort.patience(finals[0].params.k, grouped)
+    if not grouped and _settled(source, family, finals, source.block.units):
+        patience = min(patience, BATCH)
+    return swap_search(source, family, whitening, finals[0], patience, rng)
 
 
 def _heading_together(pool: list[tuple[str, Fit]], rows: int) -> bool:
