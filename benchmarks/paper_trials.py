@@ -126,7 +126,7 @@ def _trace(point: Point, number: int) -> Trial:
 
 def _tensor_start(source: MemorySource, k: int, rng: np.random.Generator) -> Parameters:
     result = tensor_results(source, False, k, TensorStart(), rng)[0]
-    return start_from(result, k, 1.0, 1.0, rng)
+    return start_from(result, k, 1.0, rng)
 
 
 def _random_start(source: MemorySource, k: int, rng: np.random.Generator) -> Parameters:

@@ -20,20 +20,26 @@ EXACT_RESIDUAL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class OwnRows:
-    """Distinct regressors of rows that one component alone fits exactly.
+    """Rows that one component alone fits exactly, counted for each component.
 
     Attributes
     ----------
-    rows : tuple of (at most p + 1, p) arrays
-        One for each component; more than p + 1 need not be kept.
+    rows, distinct_x, distinct_y : (k,) arrays
+        All of them; those with different regressors; different responses.
+        Differences are counted within blocks.
     """
 
-    rows: tuple[Array, ...]
+    rows: Array
+    distinct_x: Array
+    distinct_y: Array
 
     def __add__(self, other: OwnRows) -> OwnRows:
-        """Join with the rows of another block."""
-        pairs = zip(self.rows, other.rows, strict=True)
-        return OwnRows(tuple(_distinct(np.concatenate(pair)) for pair in pairs))
+        """Add the counts of another block."""
+        return OwnRows(
+            self.rows + other.rows,
+            self.distinct_x + other.distinct_x,
+            np.maximum(self.distinct_y, other.distinct_y),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +52,19 @@ class FindOwnRows:
         """Process one block."""
         fitted = np.abs(self.family.residuals(block, params)) < EXACT_RESIDUAL
         alone = fitted & (fitted.sum(axis=0) == 1)
-        return OwnRows(tuple(_distinct(block.x[mine]) for mine in alone))
-
-
-def _distinct(x: Array) -> Array:
-    # Rounded, because equal rows can differ in the last bits after rotation.
-    return np.unique(x.round(9), axis=0)[: x.shape[1] + 1]
+        # Rounded, because equal rows can differ in the last bits after rotation.
+        x = [len(np.unique(block.x[mine].round(9), axis=0)) for mine in alone]
+        y = [len(np.unique(block.y[mine].round(9))) for mine in alone]
+        return OwnRows(alone.sum(axis=1).astype(float), np.array(x, float), np.array(y, float))
 
 
 def certified(source: Source, family: Gaussian, params: Parameters) -> bool:
-    """Whether each component alone fits more distinct rows than it has coefficients.
+    """Whether each component alone fits more rows than chance or ties could explain.
 
-    A wrong component passes through no more rows than it has coefficients, if
-    regressors are in general position (almost surely, where they are continuous).
+    In general position a wrong component passes through no more rows than it
+    has coefficients. Data on a lattice are not in general position: most rows
+    must differ, and so must their responses.
     """
-    own = source.sweep(FindOwnRows(family), params)
-    return all(len(rows) > params.coef.shape[1] for rows in own.rows)
+    own, p = source.sweep(FindOwnRows(family), params), params.coef.shape[1]
+    general = (own.distinct_x > p) & (own.distinct_y > p)
+    return bool((general & (own.distinct_x > 0.5 * own.rows)).all())

@@ -96,6 +96,9 @@ class Design:
         self, info: Any, frame: pd.DataFrame, columns: frozenset[str], width: int
     ) -> Array:
         """Apply one side's transforms to the rows without missing values."""
+        absent = sorted(map(str, columns - set(frame.columns)))
+        if absent:
+            raise InputError(f"new data lack the columns {', '.join(absent)}")
         there = [column for column in frame.columns if column in columns]
         good = frame[there].notna().all(axis=1).to_numpy()
         out = np.full((len(frame), width), np.nan)
@@ -256,6 +259,8 @@ def from_arrays(
             )
         index = endog.index
     terms = column_names(exog, x)
+    if len(set(terms)) < len(terms):
+        raise InputError(f"exog has columns with the same name: {', '.join(terms)}; rename them")
     response = str(getattr(endog, "name", None) or "y")
     kept = np.isfinite(x).all(axis=1) | np.isinf(x).any(axis=1)
     kept &= ~np.isnan(y)

@@ -112,7 +112,7 @@ def solve(
     tensors: tuple[TensorResult, ...] = ()
     outcome: RaceResult | None = None
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
-        outcome = race(sample, family, whitening, k, options.effort, rng)
+        outcome = race(sample, family, whitening, k, options.effort, rng, progress)
         tensors, start = outcome.tensors, outcome.fit.params
     source = sample if sample.rows == raw.rows else standardised(raw, whitening)
     if k == 1:

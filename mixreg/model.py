@@ -135,6 +135,8 @@ class MixReg:
             if frame is None:
                 raise InputError("subset needs data; pass a DataFrame")
             mask = _subset_mask(frame, subset)
+            if not mask.any():
+                raise InputError(f"subset={subset!r} chooses no rows of data")
             frame = frame[mask]
             groups_values = None if groups_values is None else groups_values[mask]
             weights_values = None if weights_values is None else weights_values[mask]
@@ -360,6 +362,8 @@ def _as_data(data: Any) -> pd.DataFrame:
 def _subset_mask(frame: pd.DataFrame, subset: Any) -> NDArray[np.bool_]:
     """Which rows of a frame a query, a mask or labels choose."""
     text = subset if isinstance(subset, str) else None
+    if isinstance(subset, slice):
+        raise InputError(f"subset={subset!r} is not known; use a query, a mask or row labels")
     if text is not None:
         try:
             subset = frame.eval(text)

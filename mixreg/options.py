@@ -185,6 +185,11 @@ def cluster_codes(
         return None
     if groups is None:
         raise InputError("cov_type='cluster' needs cov_kwds={'groups': array}")
+    if np.ndim(groups) != 1:
+        raise InputError(
+            f"cov_kwds['groups'] must be an array with one entry a row; got {groups!r}. For a "
+            "column, pass data['column']"
+        )
     codes = pd.factorize(np.asarray(groups))[0]
     codes = codes[kept] if len(codes) == len(kept) else codes
     if len(codes) != rows:

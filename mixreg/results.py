@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from patsy import PatsyError
 from scipy.special import xlogy
 from scipy.stats import norm
 from statsmodels.base.model import LikelihoodModelResults
 
+from mixreg.columns import as_frame
 from mixreg.diagnostics import Diagnostics, diagnose
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.expectation import Posterior
@@ -29,6 +31,14 @@ if TYPE_CHECKING:
     from mixreg.model import MixReg
 
 Array = NDArray[np.float64]
+
+
+def check_alpha(alpha: Any) -> float:
+    """A level of significance, between 0 and 1."""
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must lie between 0 and 1; got {alpha!r}")
+    return float(alpha)
+
 
 WHICH = ("mean", "component", "posterior", "label")
 
@@ -171,16 +181,26 @@ class MixRegResults:
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Confidence intervals of `params`, normal."""
-        half = norm.isf(alpha / 2) * self.bse
+        half = norm.isf(check_alpha(alpha) / 2) * self.bse
         return pd.DataFrame({0: self.params - half, 1: self.params + half})
 
     def t_test(self, r_matrix: Any) -> Any:
         """Test linear hypotheses one by one, as `"x1[1] = x1[2]"`."""
-        return self._inference.t_test(r_matrix)
+        return self._test("t_test", r_matrix)
 
     def wald_test(self, r_matrix: Any) -> Any:
         """Test linear hypotheses together, as `"x1[1] = x1[2], x1[1] = x1[3]"`."""
-        return self._inference.wald_test(r_matrix, scalar=True)
+        return self._test("wald_test", r_matrix, scalar=True)
+
+    def _test(self, name: str, hypotheses: Any, **options: Any) -> Any:
+        inference = self._inference
+        try:
+            return getattr(inference, name)(hypotheses, **options)
+        except (PatsyError, ValueError, IndexError, AssertionError) as error:
+            raise InputError(
+                f"the hypothesis {hypotheses!r} cannot be read ({error}); use the names "
+                f"{', '.join(self.model.param_names[:6])}, ..."
+            ) from error
 
     # Scalars
 
@@ -275,14 +295,14 @@ class MixRegResults:
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Tables in statsmodels' look: text, HTML, LaTeX, CSV."""
-        return make_summary(self, alpha)
+        return make_summary(self, check_alpha(alpha))
 
     def _repr_html_(self) -> str:
         return str(self.summary().as_html())
 
     # Predictions
 
-    def predict(self, new: Any = None, which: str = "mean") -> Any:
+    def predict(self, new: Any = None, which: str = "mean", groups: Any = None) -> Any:
         """Predict for new data, or for the model's own rows.
 
         Parameters
@@ -296,6 +316,9 @@ class MixRegResults:
             its group if `new` has them; otherwise what the fit knows of the
             group; otherwise the mixing weights. "label": the most probable
             component.
+
+        groups : array, optional
+            Group of each new row, where `new` has no column of that name.
 
         Returns
         -------
@@ -313,7 +336,8 @@ class MixRegResults:
             if which == "component":
                 return pd.DataFrame(means, index, self.components)
             return pd.Series(means @ self.weights.to_numpy(), index, name=self.model.endog_names)
-        posterior = pd.DataFrame(self._new_posterior(new, x), index, self.components)
+        found = self._new_posterior(new, x, self._new_groups(new, groups, len(x)))
+        posterior = pd.DataFrame(found, index, self.components)
         if which == "posterior":
             return posterior
         labels = pd.Series(posterior.to_numpy().argmax(axis=1) + 1, index, name="component")
@@ -328,17 +352,29 @@ class MixRegResults:
             x = back
         return x, self.model.index
 
-    def _new_posterior(self, new: Any, x: Array) -> Array:
+    def _new_groups(self, new: Any, groups: Any, rows: int) -> pd.Index | None:
+        """Groups of new rows: as given, from the groups' column, or None."""
+        if self.model.units.labels is None:
+            return None
+        if groups is None:
+            frame = new if isinstance(new, np.ndarray) else as_frame(new)
+            name = self.model.groups_name
+            if name is None or isinstance(frame, np.ndarray) or name not in frame.columns:
+                return None
+            groups = frame[name]
+        if len(groups) != rows:
+            raise InputError(f"groups has length {len(groups)}, but there are {rows} new rows")
+        return pd.Index(groups)
+
+    def _new_posterior(self, new: Any, x: Array, groups: pd.Index | None) -> Array:
         """Posterior of new rows, (rows, k): by response, by group, or the weights."""
-        good = ~np.isnan(x).any(axis=1)
+        good = np.isfinite(x).all(axis=1)
         out = np.full((len(x), self.k), np.nan)
         out[good] = self.weights.to_numpy()
-        name, labels = self.model.groups_name, self.model.units.labels
-        groups = None
-        if labels is not None and isinstance(new, pd.DataFrame) and name in new.columns:
+        labels = self.model.units.labels
+        if groups is not None and labels is not None:
             # What is known of a group from the fit, unless it answers anew below.
-            groups = new[name]
-            known = labels.get_indexer(pd.Index(groups))
+            known = labels.get_indexer(groups)
             out[good & (known >= 0)] = self._posterior.T[known[good & (known >= 0)]]
         y = self.model.design.responses(new)
         seen = good & np.isfinite(y) if y is not None else np.zeros(len(x), dtype=bool)

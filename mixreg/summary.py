@@ -72,7 +72,7 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         ("No. Groups:", "-" if results.ngroups is None else str(results.ngroups)),
         ("Components:", str(results.k)),
         ("Parameters:", str(results.df_model)),
-        ("Stopped:", f"{STOPPED[fit.reason]}, {results.n_iter} it."),
+        ("Stopped:", f"{STOPPED[fit.reason]} ({results.n_iter} it.)"),
     ]
     right = [
         ("Log-Likelihood:", _number(results.llf)),

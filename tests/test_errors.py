@@ -99,7 +99,7 @@ def test_a_formula_that_is_not_text():
         ({"missing": "skip"}, "missing='skip' is unknown; use 'drop' or 'raise'"),
         ({"subset": "q > 1"}, "subset='q > 1' cannot be evaluated"),
         ({"subset": np.ones(5, bool)}, "subset has length 5, but data has 60 rows"),
-        ({"subset": "x1 > 100"}, "data has no rows left"),
+        ({"subset": "x1 > 100"}, "chooses no rows of data"),
         ({"subset": "x1 + 1"}, "subset='x1 \\+ 1'"),
         ({"subset": [1, 2, 3, 4, 900]}, "subset.*900"),
         ({"variance_ratio": 0.0}, r"variance_ratio must lie in \[1e-12, 1\]; got 0.0"),

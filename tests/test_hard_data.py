@@ -33,6 +33,32 @@ def test_replicates_do_not_make_a_certificate():
     assert not res.diagnostics.certified
 
 
+@pytest.mark.parametrize(("levels", "answers", "k"), [(5, 2, 2), (3, 3, 3)])
+def test_a_lattice_does_not_make_a_certificate(levels, answers, k):
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, levels, 300).astype(float)
+    y = rng.integers(0, answers, 300).astype(float)
+    res = MixReg(y, np.column_stack([np.ones(300), x]), k=k).fit()
+    assert not res.diagnostics.certified
+
+
+def test_groups_of_new_rows_can_be_given():
+    data = shops(40)
+    res = MixReg.from_formula("y ~ x", data, k=2, groups=data["shop"].to_numpy()).fit()
+    again = res.predict(data, "posterior", groups=data["shop"])
+    assert_allclose(again, res.posterior)
+    named = MixReg.from_formula("y ~ x", data, k=2, groups="shop").fit()
+    row = {"x": [1.0], "shop": [data["shop"].iloc[0]]}
+    wanted = named.group_posterior.loc[[data["shop"].iloc[0]]]
+    assert_allclose(named.predict(row, "posterior"), wanted)
+
+
+def test_hypotheses_that_cannot_be_read_say_which_names_there_are():
+    res = MixReg.from_formula("y ~ x", shops(40), k=2).fit()
+    with pytest.raises(InputError, match=r"use the names Intercept\[1\], x\[1\]"):
+        res.t_test("x[3] = 0")
+
+
 @pytest.mark.parametrize("gap", [0.0, 2.0, 5.0])
 def test_the_subspace_is_found_whatever_the_intercepts(gap):
     rng = np.random.default_rng(2)

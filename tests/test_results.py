@@ -245,7 +245,7 @@ def test_notes_on_running_out_of_iterations(data):
     with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
         found = model.fit(init="random", max_iter=2)
     text = str(found.summary())
-    assert "NOT converged, 2 it." in text
+    assert "NOT converged (2 it.)" in text
     assert "did not converge; raise max_iter" in text
 
 
@@ -373,7 +373,7 @@ def test_categories_in_new_data(data):
 
 
 def test_new_data_without_a_regressor(res):
-    with pytest.raises(InputError, match="names 'x2', which is not a column of data"):
+    with pytest.raises(InputError, match="new data lack the columns x2"):
         res.predict(pd.DataFrame({"x1": [1.0]}))
 
 

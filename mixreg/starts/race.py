@@ -16,7 +16,7 @@ from mixreg.blocks import GramBlock
 from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import Posterior
-from mixreg.estimators.loop import Control, Fit, iterate
+from mixreg.estimators.loop import Control, Fit, Progress, iterate
 from mixreg.families import Gaussian
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource, MemorySource, condensed
@@ -26,7 +26,15 @@ from mixreg.starts.candidates import (
     random_directions,
 )
 from mixreg.starts.moments import TakeDeviations, deviation_subspace
-from mixreg.starts.swap import BATCH, FINISH, SwapResult, expected_end, finish_best, swap_search
+from mixreg.starts.swap import (
+    BATCH,
+    FINISH,
+    SwapResult,
+    affordable,
+    expected_end,
+    finish_best,
+    swap_search,
+)
 from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.whitening import Whitening
 
@@ -54,11 +62,16 @@ class Effort:
     n_init : int
         Starts in a round of the race. The swap search gives up after
         5 * n_init * k failures in a row (8 with groups), or after one batch when
-        all finalists agree on well separated components. 1 means one start and
-        no swaps.
+        all finalists agree on well separated components, or when large data
+        make them costly. 1 means one start and no swaps.
     """
 
     n_init: int = 16
+
+    @property
+    def budget(self) -> float:
+        """Multiplications that the swap search may cost: some seconds by default."""
+        return 1.5e9 * self.n_init
 
     @property
     def rounds(self) -> int:
@@ -163,6 +176,7 @@ def race(
     k: int,
     effort: Effort,
     rng: np.random.Generator,
+    progress: Progress | None = None,
 ) -> RaceResult:
     """Find the best fit of k components on a sample of the data."""
     source = condensed(sample)
@@ -170,7 +184,7 @@ def race(
     finals, swaps = [], None
     if certified is None:
         finals = _finish(source, family, [fit for _, fit in pool])
-        swaps = _defend(source, family, whitening, finals, effort, rng)
+        swaps = _defend(source, family, whitening, finals, effort, rng, progress)
         certified = certify(sample, source, [swaps.fit])
         winner = certified or swaps.fit
     else:
@@ -225,13 +239,15 @@ def _defend(
     finals: list[Fit],
     effort: Effort,
     rng: np.random.Generator,
+    progress: Progress | None,
 ) -> SwapResult:
     """Swaps against the best finalist; few if the problem looks settled."""
     grouped = isinstance(source.block, GramBlock)
-    patience = effort.patience(finals[0].params.k, grouped)
+    k, p = finals[0].params.coef.shape
+    patience = min(effort.patience(k, grouped), affordable(source, k, p, effort.budget))
     if not grouped and _settled(source, family, finals, source.block.units):
         patience = min(patience, BATCH)
-    return swap_search(source, family, whitening, finals[0], patience, rng)
+    return swap_search(source, family, whitening, finals[0], patience, rng, progress)
 
 
 def _heading_together(pool: list[tuple[str, Fit]], rows: int) -> bool:

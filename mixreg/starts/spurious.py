@@ -17,7 +17,7 @@ from scipy.stats import poisson
 from mixreg.params import Parameters
 
 # Suspect components have less than this share of the others' deviation ...
-TIGHT = 0.1
+TIGHT = 0.25
 # ... and this many such lines, or more, are expected by chance.
 EXPECTED = 0.01
 

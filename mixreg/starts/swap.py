@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mixreg.blocks import GramBlock
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import log_joint, normalise
-from mixreg.estimators.loop import Control, Fit, iterate
+from mixreg.estimators.loop import Control, Fit, Progress, iterate
 from mixreg.families import Gaussian
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource
@@ -138,11 +138,14 @@ def swap_search(
     fit: Fit,
     patience: int,
     rng: np.random.Generator,
+    progress: Progress | None = None,
 ) -> SwapResult:
     """Defend a fit against swaps until `patience` of them in a row have failed."""
     k = fit.params.k
     tried = failed = accepted = 0
-    while failed < patience and fit.reason != "exact":
+    while failed < patience and tried < 4 * patience and fit.reason != "exact":
+        if progress is not None:
+            progress(tried, fit.objective)
         removed = np.arange(tried, tried + BATCH) % k
         starts = swapped(source, family, whitening, fit.params, removed, rng)
         short = iterate(source, EM(family), starts, SHORT)
@@ -159,6 +162,16 @@ def swap_search(
         if best.objective > least or best.reason == "exact":
             fit, failed, accepted = best, 0, accepted + 1
     return SwapResult(fit, tried, accepted)
+
+
+def affordable(source: BlockSource, k: int, p: int, budget: float) -> int:
+    """Swaps that a budget of about so many multiplications pays for.
+
+    Counted, not timed, so that the same call gives the same result everywhere.
+    """
+    steps = BATCH * SHORT.max_iter + 4 * LONGER.max_iter + 2 * FINISH.max_iter
+    batch = steps * k * source.block.units * (p * (p + 1) / 2 + 60)
+    return BATCH * max(4, int(budget / batch))
 
 
 def expected_end(fit: Fit) -> float:
