@@ -11,7 +11,7 @@ from mixreg import MixReg
 from mixreg.estimators import EM
 from mixreg.families import Gaussian
 from mixreg.params import Parameters
-from mixreg.simulate import mixed_linear_equations
+from mixreg.simulate import mixed_linear_equations, mixture_of_regressions
 from mixreg.sources import MemorySource
 from mixreg.starts.power import robust_power_method
 
@@ -54,15 +54,13 @@ def power(k: int = 5) -> None:
     )
 
 
-def em_iteration(n: int = 400_000, p: int = 20, k: int = 5, repeats: int = 9) -> None:
+def em_iteration(n: int = 400_000, p: int = 20, k: int = 5, repeats: int = 11) -> None:
     """One EM iteration against least squares with known labels."""
     print(f"one EM iteration, {n:,} x {p}, k={k}, against lstsq for each known component")
     for noise in (0.1, 0.5, 1.0):
         data = mixed_linear_equations(n, p, k, noise=noise, seed=0)
         source = MemorySource(data.X, data.y)
-        start = Parameters(
-            data.coefficients, np.full(k, noise**2), np.full((k, 1), -np.log(k))
-        ).stacked()
+        start = Parameters.uniform(data.coefficients, noise**2).stacked()
         em = EM(Gaussian())
 
         def iteration(em=em, source=source, start=start) -> None:
@@ -73,10 +71,9 @@ def em_iteration(n: int = 400_000, p: int = 20, k: int = 5, repeats: int = 9) ->
                 rows = data.labels == j
                 np.linalg.lstsq(data.X[rows], data.y[rows], rcond=None)
 
-        pairs = [(seconds(iteration), seconds(known_labels)) for _ in range(repeats)]
-        ratio = np.array([a / b for a, b in pairs])
+        pairs = np.array([(seconds(iteration), seconds(known_labels)) for _ in range(repeats)])
+        low, mid, high = np.percentile(pairs[:, 0] / pairs[:, 1], [25, 50, 75])
         a, b = np.median(pairs, axis=0)
-        low, mid, high = np.percentile(ratio, [25, 50, 75])
         print(
             f"  noise {noise}: EM {a:.3f} s, lstsq {b:.3f} s, ratio {mid:.2f} "
             f"[quartiles {low:.2f} {high:.2f}]",
@@ -88,16 +85,16 @@ def memory(n: int = 400_000, p: int = 20, k: int = 5) -> None:
     """Peak memory of a whole fit beyond the design matrix."""
     data = mixed_linear_equations(n, p, k, noise=0.5, seed=0)
     groups = np.repeat(np.arange(n // 8), 8)
-    shuffled = np.random.default_rng(0).permutation(n)
-    for name, kwargs in (
-        ("rows", {}),
-        ("groups of 8, in order", {"groups": groups}),
-        ("groups of 8, shuffled", {"groups": groups[shuffled]}),
-    ):
+    shuffled = np.random.default_rng(0).permutation(groups)
+    for name, given in (("rows", None), ("groups of 8", groups), ("the same, shuffled", shuffled)):
+        y = data.y
+        if given is not None:
+            y = mixture_of_regressions(
+                data.X, data.coefficients, data.weights, 0.5, seed=0, groups=given
+            ).y
         tracemalloc.start()
-        model = MixReg(data.y, data.X, k=k, **kwargs)
-        declared = tracemalloc.get_traced_memory()[1]
-        before = tracemalloc.get_traced_memory()[0]
+        model = MixReg(y, data.X, k=k, groups=given)
+        before, declared = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         results = model.fit()
         peak = tracemalloc.get_traced_memory()[1] - before

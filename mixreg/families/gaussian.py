@@ -177,14 +177,12 @@ def _loop_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Arra
     for i in range(runs):
         r, e, x = resp[i], residuals[i], block.x
         keep = np.flatnonzero(r > NEGLIGIBLE * r.max())
-        if keep.shape[0] < 0.8 * block.rows:
+        if keep.shape[0] < 0.5 * block.rows:
             r, e, x = r[keep], e[keep], x[keep]
-        # The product of an array with its own transpose costs half of another.
-        root = x * np.sqrt(r)[:, None]
-        xx[i] = root.T @ root
-        re = r * e
-        xe[i] = re @ x
-        ee[i] = re @ e
+        rx = x * r[:, None]
+        xx[i] = rx.T @ x
+        xe[i] = e @ rx
+        ee[i] = (r * e) @ e
     return xx, xe, ee
 
 
