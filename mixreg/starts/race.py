@@ -33,6 +33,7 @@ from mixreg.starts.swap import (
     affordable,
     expected_end,
     finish_best,
+    is_suspect,
     swap_search,
 )
 from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
@@ -71,7 +72,7 @@ class Effort:
     @property
     def budget(self) -> float:
         """Multiplications that the swap search may cost: some seconds by default."""
-        return 1.5e9 * self.n_init
+        return 1e9 * self.n_init
 
     @property
     def rounds(self) -> int:
@@ -245,6 +246,10 @@ def _defend(
     grouped = isinstance(source.block, GramBlock)
     k, p = finals[0].params.coef.shape
     patience = min(effort.patience(k, grouped), affordable(source, k, p, effort.budget))
+    if is_suspect(source, finals[0]):
+        # No start led to a fit that chance does not explain: k is likely too
+        # large, and there may be nothing better to find.
+        patience = max(BATCH, patience // 4)
     if not grouped and _settled(source, family, finals, source.block.units):
         patience = min(patience, BATCH)
     return swap_search(source, family, whitening, finals[0], patience, rng, progress)

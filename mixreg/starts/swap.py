@@ -143,7 +143,7 @@ def swap_search(
     """Defend a fit against swaps until `patience` of them in a row have failed."""
     k = fit.params.k
     tried = failed = accepted = 0
-    while failed < patience and tried < 4 * patience and fit.reason != "exact":
+    while failed < patience and tried < 2 * patience and fit.reason != "exact":
         if progress is not None:
             progress(tried, fit.objective)
         removed = np.arange(tried, tried + BATCH) % k
