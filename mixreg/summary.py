@@ -190,6 +190,12 @@ def _component_table(
     return _table(numbers, header, results.model.exog_names, f"Component {component}", width)
 
 
+def _sampled(results: MixRegResults) -> bool:
+    """Whether the race looked at fewer rows than count in the fit."""
+    race = results.solution.race
+    return race is not None and race.row_weight < (1 - 1e-9) * results.model._whitening.rows
+
+
 def _notes(results: MixRegResults) -> list[str]:
     solution, estimate = results.solution, results._estimate
     notes = [estimate.description]
@@ -223,7 +229,7 @@ def _notes(results: MixRegResults) -> list[str]:
         notes.append(f"An emptied component was seeded anew {solution.revived} times.")
     for j in solution.empty:
         notes.append(f"Component {j + 1} is empty; try a smaller k.")
-    if solution.race is not None and solution.race.rows < results.nobs:
+    if solution.race is not None and _sampled(results):
         notes.append(f"Starts were compared on a sample of {solution.race.rows} rows.")
     if not results.converged and solution.fit.reason == "max_iter":
         notes.append("The fit did not converge; raise max_iter.")

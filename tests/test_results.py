@@ -435,7 +435,14 @@ def test_new_data_are_left_as_they_were(grouped, shop_data):
 
 
 def test_no_warning_is_given_on_the_way(data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         found = MixReg.from_formula("y ~ x1 + x2", data, k=3).fit()
         str(found.summary()), str(found.diagnostics), found.predict(data, "label")
+    assert caught == []
+
+
+def test_rows_without_weight_are_no_sample():
+    weights = (np.arange(300) < 150).astype(float)
+    found = MixReg.from_formula("y ~ x1 + x2", lines(300), k=2, weights=weights).fit()
+    assert "sample of" not in str(found.summary())
