@@ -1,10 +1,12 @@
 """Data sets arrive whole: every row, every digit, the right types."""
 
 import csv
+import lzma
 from importlib import resources
 
 import numpy as np
 import pandas as pd
+import patsy
 import pytest
 import statsmodels.formula.api as smf
 
@@ -15,10 +17,34 @@ SHAPES = {
     "co2": (28, ["GNP", "CO2", "country"]),
     "npreg": (200, ["x", "yn", "yp", "yb", "class", "id1", "id2"]),
     "cheese": (5555, ["RETAILER", "VOLUME", "DISP", "PRICE"]),
+    "fabricfault": (32, ["Length", "Faults"]),
+    "nmes1988": (
+        4406,
+        [
+            *("visits", "nvisits", "ovisits", "novisits", "emergency", "hospital", "health"),
+            *("chronic", "adl", "region", "age", "afam", "gender", "married", "school"),
+            *("income", "employed", "insurance", "medicaid"),
+        ],
+    ),
+    "camera": (
+        26560,
+        [
+            *("id", "task", "alt", "chosen", "canon", "sony", "nikon", "panasonic"),
+            *("pixels", "zoom", "video", "swivel", "wifi", "price"),
+        ],
+    ),
     "sim_p1_k3": (1000, ["y", "x1", "z"]),
     "sim_p2_k2": (500, ["y", "x1", "x2", "z"]),
 }
 EVERY = pytest.mark.parametrize("name", SHAPES)
+
+
+def written_text(name: str) -> str:
+    folder = resources.files("mixreg.datasets")
+    if folder.joinpath(f"{name}.csv.xz").is_file():
+        packed = folder.joinpath(f"{name}.csv.xz").read_bytes()
+        return lzma.decompress(packed).decode("utf-8")
+    return folder.joinpath(f"{name}.csv").read_text(encoding="utf-8")
 
 
 def test_every_public_loader_is_tested():
@@ -38,8 +64,9 @@ def test_shape_and_columns(name):
 @EVERY
 def test_every_digit_and_the_order_of_rows_survive(name):
     data = getattr(datasets, name)()
-    text = resources.files("mixreg.datasets").joinpath(f"{name}.csv").read_text(encoding="utf-8")
-    for column, *written in zip(*csv.reader(text.splitlines()), strict=True):
+    columns = list(zip(*csv.reader(written_text(name).splitlines()), strict=True))
+    assert [column[0] for column in columns] == data.columns.to_list()
+    for column, *written in columns:
         read = data[column].to_list()
         if isinstance(read[0], str):
             assert read == written
@@ -72,6 +99,57 @@ def test_types():
         assert isinstance(npreg[column].dtype, pd.CategoricalDtype)
         assert npreg[column].cat.categories.to_list() == list(range(1, groups + 1))
     assert set(npreg["yb"]) == {0, 1}
+
+
+def test_reference_levels_of_nmes1988_come_first():
+    data = datasets.nmes1988()
+    levels = {c: data[c].cat.categories.to_list() for c in data.select_dtypes("category")}
+    yes_no = ("afam", "married", "employed", "insurance", "medicaid")
+    assert levels == {
+        "health": ["average", "excellent", "poor"],
+        "adl": ["normal", "limited"],
+        "region": ["other", "midwest", "northeast", "west"],
+        "gender": ["female", "male"],
+        **{column: ["no", "yes"] for column in yes_no},
+    }
+    # A level that patsy takes as reference has no column of its own.
+    design = patsy.dmatrix("health + region + gender + insurance", data)
+    assert design.design_info.column_names == [
+        "Intercept",
+        *("health[T.excellent]", "health[T.poor]"),
+        *("region[T.midwest]", "region[T.northeast]", "region[T.west]"),
+        *("gender[T.male]", "insurance[T.yes]"),
+    ]
+
+
+def test_numbers_of_nmes1988():
+    data = datasets.nmes1988()
+    assert data["visits"].sum() == 25442
+    assert data["health"].value_counts().to_dict() == {
+        "average": 3509,
+        "poor": 554,
+        "excellent": 343,
+    }
+    assert data["age"].between(6.6, 10.9).all()
+
+
+def test_every_task_of_camera_has_five_alternatives_and_one_choice():
+    data = datasets.camera()
+    sets = data.groupby(["id", "task"])
+    assert len(sets) == 332 * 16
+    assert (sets["alt"].agg(list).map(tuple) == (1, 2, 3, 4, 5)).all()
+    assert (sets["chosen"].sum() == 1).all()
+    brands = data[["canon", "sony", "nikon", "panasonic"]].sum(axis=1)
+    none = data["alt"] == 5
+    assert (data.loc[none, "canon":] == 0).all(axis=None)
+    assert (brands[~none] == 1).all()
+    assert set(data.loc[~none, "price"]) == {0.79, 1.29, 1.79, 2.29, 2.79}
+
+
+def test_faults_grow_with_length():
+    data = datasets.fabricfault()
+    assert data["Faults"].sum() == 284
+    assert np.corrcoef(np.log(data["Length"]), data["Faults"])[0, 1] > 0.5
 
 
 def test_groups_of_npreg_lie_within_a_class():

@@ -129,6 +129,133 @@ def cheese() -> pd.DataFrame:
     return _read("cheese", text=("RETAILER",))
 
 
+def fabricfault() -> pd.DataFrame:
+    """Faults in 32 rolls of fabric.
+
+    Returns
+    -------
+    pandas.DataFrame
+        32 rows, one a roll.
+
+        - ``Length``: length of the roll, metres
+        - ``Faults``: number of faults in it
+
+    Notes
+    -----
+    The counts vary more than a Poisson regression on ``log(Length)`` allows. Two components
+    that share the slope, or that take ``log(Length)`` as an offset, are enough.
+
+    References
+    ----------
+    Bissell, A. F. (1972). A negative binomial model with varying element sizes. Biometrika 59,
+    435-441.
+
+    Aitkin, M. (1996). A general maximum likelihood analysis of overdispersion in generalized
+    linear models. Statistics and Computing 6, 251-262.
+
+    Examples
+    --------
+    >>> fabricfault().shape
+    (32, 2)
+    """
+    return _read("fabricfault")
+
+
+def nmes1988() -> pd.DataFrame:
+    """Demand for medical care by the elderly, United States, 1987 and 1988.
+
+    Returns
+    -------
+    pandas.DataFrame
+        4,406 rows, one a person aged 66 or more and covered by Medicare. Columns in words are
+        categorical with the reference level first.
+
+        - ``visits``: visits to the office of a physician
+        - ``nvisits``: visits to the office of another professional
+        - ``ovisits``: visits to a physician at a hospital, as an outpatient
+        - ``novisits``: visits to another professional at a hospital, as an outpatient
+        - ``emergency``: visits to an emergency room
+        - ``hospital``: stays in hospital
+        - ``health``: how healthy the person feels: average, excellent, poor
+        - ``chronic``: number of chronic conditions
+        - ``adl``: activities of daily living: normal, limited
+        - ``region``: other, midwest, northeast, west
+        - ``age``: tens of years
+        - ``afam``: African-American: no, yes
+        - ``gender``: female, male
+        - ``married``: no, yes
+        - ``school``: years of education
+        - ``income``: income of the family, 10,000 US dollars
+        - ``employed``: no, yes
+        - ``insurance``: covered by private insurance: no, yes
+        - ``medicaid``: covered by Medicaid: no, yes
+
+    Notes
+    -----
+    The National Medical Expenditure Survey. Poisson mixtures of ``visits`` tell people who
+    seldom see a physician from those who often do.
+
+    References
+    ----------
+    Deb, P. and Trivedi, P. K. (1997). Demand for medical care by the elderly: a finite mixture
+    approach. Journal of Applied Econometrics 12, 313-336.
+
+    Examples
+    --------
+    >>> nmes1988()["health"].cat.categories.to_list()
+    ['average', 'excellent', 'poor']
+    """
+    levels = {
+        "health": ["average", "excellent", "poor"],
+        "adl": ["normal", "limited"],
+        "region": ["other", "midwest", "northeast", "west"],
+        "gender": ["female", "male"],
+        **{c: ["no", "yes"] for c in ("afam", "married", "employed", "insurance", "medicaid")},
+    }
+    # Treatment coding, here as in R, measures the other levels from the first.
+    types = {column: pd.CategoricalDtype(order) for column, order in levels.items()}
+    return _read("nmes1988", text=tuple(levels)).astype(types)
+
+
+def camera() -> pd.DataFrame:
+    """Conjoint choices between digital cameras.
+
+    Returns
+    -------
+    pandas.DataFrame
+        26,560 rows, one an alternative in a choice task of a respondent.
+
+        - ``id``: respondent, 1 to 332
+        - ``task``: choice task of the respondent, 1 to 16
+        - ``alt``: alternative in the task, 1 to 5; the last is to buy none
+        - ``chosen``: 1 for the alternative chosen, else 0
+        - ``canon``, ``sony``, ``nikon``, ``panasonic``: 1 for the brand of the camera, else 0
+        - ``pixels``: 1 for more pixels
+        - ``zoom``: 1 for more zoom
+        - ``video``: 1 if it records video
+        - ``swivel``: 1 for a swivel display
+        - ``wifi``: 1 for wireless
+        - ``price``: hundreds of US dollars
+
+    Notes
+    -----
+    ``id`` and ``task`` together name a choice set. All attributes of the alternative to buy
+    none are 0. A coefficient divided by minus that of ``price`` is what respondents of a
+    segment would pay.
+
+    References
+    ----------
+    Allenby, G., Brazell, J., Howell, J. and Rossi, P. (2014). Economic valuation of product
+    features. Quantitative Marketing and Economics 12, 421-456.
+
+    Examples
+    --------
+    >>> int(camera()["chosen"].sum())
+    5312
+    """
+    return _read("camera", packed=True)
+
+
 def sim_p1_k3() -> pd.DataFrame:
     """Three simulated lines in one regressor.
 
@@ -174,7 +301,7 @@ def sim_p2_k2() -> pd.DataFrame:
     return _read("sim_p2_k2")
 
 
-def _read(name: str, *, text: tuple[str, ...] = ()) -> pd.DataFrame:
+def _read(name: str, *, text: tuple[str, ...] = (), packed: bool = False) -> pd.DataFrame:
     """Read a CSV file of the package with every digit.
 
     Parameters
@@ -183,15 +310,19 @@ def _read(name: str, *, text: tuple[str, ...] = ()) -> pd.DataFrame:
         File name without its ending.
     text : tuple of str
         Columns that stay text; the others are numbers.
+    packed : bool
+        The file is compressed with xz.
 
     Returns
     -------
     pandas.DataFrame
         Rows in the order of the file, numbered from 0.
     """
-    with resources.files("mixreg.datasets").joinpath(f"{name}.csv").open(encoding="utf-8") as file:
+    file_name = f"{name}.csv.xz" if packed else f"{name}.csv"
+    with resources.files("mixreg.datasets").joinpath(file_name).open("rb") as file:
         # The number parser of older pandas may miss the last bit, so numbers are read as text.
-        table = pd.read_csv(file, dtype=str, keep_default_na=False)
+        compression = "xz" if packed else None
+        table = pd.read_csv(file, dtype=str, keep_default_na=False, compression=compression)
     return table.assign(**{c: _numbers(table[c].to_list()) for c in table if c not in text})
 
 
