@@ -19,6 +19,7 @@ from mixreg import MixReg, MixRegResults, TensorStart
 from mixreg.estimators import AltMin, Control
 from mixreg.families import Gaussian
 from mixreg.metrics import estimation_error
+from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.simulate import MixedLinearEquations, mixed_linear_equations
 from mixreg.sources import MemorySource
@@ -110,7 +111,7 @@ def _trace(point: Point, number: int) -> Trial:
     began = time.perf_counter()
     first = _tensor_start if point.method == "tensor" else _random_start
     params = first(source, point.k, rng).stacked()
-    altmin, control, before = AltMin(Gaussian()), Control(MAX_ITER), None
+    altmin, control, before = AltMin(Mixture(Gaussian())), Control(MAX_ITER), None
     errors: list[float] = []
     stopped = "max_iter"
     for iteration in range(MAX_ITER + 1):

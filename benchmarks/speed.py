@@ -10,6 +10,7 @@ from tensorly.decomposition import symmetric_parafac_power_iteration
 from mixreg import MixReg
 from mixreg.estimators import EM
 from mixreg.families import Gaussian
+from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.simulate import mixed_linear_equations, mixture_of_regressions
 from mixreg.sources import MemorySource
@@ -61,7 +62,7 @@ def em_iteration(n: int = 400_000, p: int = 20, k: int = 5, repeats: int = 11) -
         data = mixed_linear_equations(n, p, k, noise=noise, seed=0)
         source = MemorySource(data.X, data.y)
         start = Parameters.uniform(data.coefficients, noise**2).stacked()
-        em = EM(Gaussian())
+        em = EM(Mixture(Gaussian()))
 
         def iteration(em=em, source=source, start=start) -> None:
             em.update(em.sweep(source, 0, start), start)

@@ -9,6 +9,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+# Arrays with one entry a row, and with one entry a unit.
+ROW_FIELDS = ("x", "y", "offset", "trials", "opens")
+UNIT_FIELDS = ("weight", "z", "known")
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -30,6 +34,16 @@ class Block:
         Number of the first unit of this block in its source.
     pairs : (rows, p (p + 1) / 2) array or None
         Products of the regressors, kept where many runs share them.
+    offset : (rows,) array or None
+        Known part of the linear predictor.
+    trials : (rows,) array or None
+        Trials behind a proportion.
+    opens : (rows,) bool array or None
+        Rows at which a choice set begins.
+    z : (units, q) array or None
+        Concomitant variables; None when class probabilities are constant.
+    known : (units,) int array or None
+        Component of units whose label is known, -1 for the others.
     """
 
     x: Array
@@ -38,6 +52,11 @@ class Block:
     starts: NDArray[np.intp] | None = None
     first: int = 0
     pairs: Array | None = None
+    offset: Array | None = None
+    trials: Array | None = None
+    opens: NDArray[np.bool_] | None = None
+    z: Array | None = None
+    known: NDArray[np.intp] | None = None
 
     @property
     def rows(self) -> int:
@@ -55,6 +74,12 @@ class Block:
         if self.starts is None:
             return 1.0
         return np.diff(self.starts, append=self.rows).astype(float)
+
+    @property
+    def sets(self) -> NDArray[np.intp]:
+        """First row of each choice set."""
+        assert self.opens is not None
+        return np.flatnonzero(self.opens)
 
     def per_unit(self, values: Array) -> Array:
         """Add up (..., rows) values within units, giving (..., units)."""
@@ -85,6 +110,8 @@ class GramBlock:
         Number of regressors.
     first : int
         Number of the first unit of this block in its source.
+    z, known
+        As in `Block`.
     """
 
     gram: Array
@@ -92,6 +119,8 @@ class GramBlock:
     weight: Array | None
     p: int
     first: int = 0
+    z: Array | None = None
+    known: NDArray[np.intp] | None = None
 
     @property
     def units(self) -> int:
@@ -120,4 +149,4 @@ def condense(block: Block) -> GramBlock:
     pairs = column_pairs(np.column_stack([block.x, block.y]))
     gram = pairs if block.starts is None else np.add.reduceat(pairs, block.starts, axis=0)
     size = np.broadcast_to(np.asarray(block.size), (block.units,)).astype(float)
-    return GramBlock(gram, size, block.weight, block.x.shape[1], block.first)
+    return GramBlock(gram, size, block.weight, block.x.shape[1], block.first, block.z, block.known)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.blocks import Block
-from mixreg.families import Gaussian
+from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.sources import Source
 
@@ -46,11 +46,11 @@ class OwnRows:
 class FindOwnRows:
     """Task: rows that belong to one component only."""
 
-    family: Gaussian
+    mixture: Mixture
 
     def __call__(self, block: Block, params: Parameters) -> OwnRows:
         """Process one block."""
-        fitted = np.abs(self.family.residuals(block, params)) < EXACT_RESIDUAL
+        fitted = np.abs(self.mixture.family.evaluate(block, params)) < EXACT_RESIDUAL
         alone = fitted & (fitted.sum(axis=0) == 1)
         # Rounded, because equal rows can differ in the last bits after rotation.
         x = [len(np.unique(block.x[mine].round(9), axis=0)) for mine in alone]
@@ -58,13 +58,13 @@ class FindOwnRows:
         return OwnRows(alone.sum(axis=1).astype(float), np.array(x, float), np.array(y, float))
 
 
-def certified(source: Source, family: Gaussian, params: Parameters) -> bool:
+def certified(source: Source, mixture: Mixture, params: Parameters) -> bool:
     """Whether each component alone fits more rows than chance or ties could explain.
 
     In general position a wrong component passes through no more rows than it
     has coefficients. Data on a lattice are not in general position: most rows
     must differ, and so must their responses.
     """
-    own, p = source.sweep(FindOwnRows(family), params), params.coef.shape[1]
+    own, p = source.sweep(FindOwnRows(mixture), params), params.coef.shape[1]
     general = (own.distinct_x > p) & (own.distinct_y > p)
     return bool((general & (own.distinct_x > 0.5 * own.rows)).all())

@@ -39,12 +39,15 @@ class Table:
         Labels of the rows that were kept.
     kept : (rows given,) bool array
         Which of the rows given were kept.
+    trials : (n,) array or None
+        Where the response was given as successes and failures: their sum.
     """
 
     x: Array
     y: Array
     index: pd.Index
     kept: NDArray[np.bool_]
+    trials: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,18 @@ class Design:
         frame = as_frame(data)
         if not self.left_columns or not self.left_columns <= set(frame.columns):
             return None
-        return self._transform(self.left, frame, self.left_columns, 1)[:, 0]
+        width = len(self.left.column_names)
+        values = self._transform(self.left, frame, self.left_columns, width)
+        return values[:, 0] if width == 1 else values[:, 0] / values.sum(axis=1)
+
+    def trials(self, data: Any) -> Array | None:
+        """Trials of new data where the response is 'successes + failures'."""
+        if self.left is None or len(self.left.column_names) == 1:
+            return None
+        frame = as_frame(data)
+        if not self.left_columns <= set(frame.columns):
+            return None
+        return np.asarray(self._transform(self.left, frame, self.left_columns, 2).sum(axis=1))
 
     def _transform(
         self, info: Any, frame: pd.DataFrame, columns: frozenset[str], width: int
@@ -108,7 +122,7 @@ class Design:
             made = patsy.build_design_matrices([info], frame[good], NA_action=KEEP_MISSING)[0]
             out[good] = np.asarray(made, dtype=float)
         except patsy.PatsyError as error:
-            raise _formula_error(error, tuple(frame.columns)) from error
+            raise formula_error(error, tuple(frame.columns)) from error
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
                 f"new data do not fit the formula ({error}); check the types of "
@@ -123,6 +137,9 @@ def from_formula(
     environment: EvalEnvironment,
     missing: str,
     usable: NDArray[np.bool_] | None,
+    *,
+    counts: bool = False,
+    intercept: bool = True,
 ) -> tuple[Design, Table]:
     """Build columns from a formula.
 
@@ -135,6 +152,10 @@ def from_formula(
     missing : {"drop", "raise"}
     usable : (rows,) bool array or None
         Rows whose groups and weights are not missing.
+    counts : bool
+        Whether the response may be 'successes + failures'.
+    intercept : bool
+        False leaves the intercept out, and codes categories as if it were there.
     """
     left_names, right_names = formula_names(formula)
     names = left_names | right_names
@@ -151,19 +172,23 @@ def from_formula(
             return_type="dataframe" if data is None else "matrix",
         )
     except patsy.PatsyError as error:
-        raise _formula_error(error, columns) from error
-    _check_response(formula, left.design_info)
+        raise formula_error(error, columns) from error
+    _check_response(formula, left.design_info, counts)
+    right_info = right.design_info if intercept else without_intercept(right.design_info)
     inside = _column_like(names, environment) if data is None else set(data.columns)
     design = Design(
-        tuple(right.design_info.column_names),
-        left.design_info.column_names[0],
+        tuple(right_info.column_names),
+        " + ".join(left.design_info.column_names),
         formula,
         left.design_info,
-        right.design_info,
+        right_info,
         frozenset(left_names & inside),
         frozenset(right_names & inside),
     )
-    y, x = np.asarray(left, dtype=float)[:, 0], np.asarray(right, dtype=float)
+    x = np.asarray(right, dtype=float)
+    if right_info is not right.design_info:
+        x = x[:, [right.design_info.column_names.index(name) for name in right_info.column_names]]
+    y, trials = successes(np.asarray(left, dtype=float))
     index = left.index if data is None else data.index
     if kept is None:
         kept = np.ones(len(y), dtype=bool) if usable is None else usable
@@ -172,7 +197,32 @@ def from_formula(
                 f"groups or weights have length {len(kept)}, but the formula gives {len(y)} rows"
             )
         y, x, index = y[kept], x[kept], index[kept]
-    return design, _finish(design, x, y, index, kept, missing)
+        trials = None if trials is None else trials[kept]
+    return design, _finish(design, x, y, trials, index, kept, missing)
+
+
+def without_intercept(info: Any) -> Any:
+    """The same terms, coded the same way, but no intercept."""
+    if "Intercept" not in info.term_names:
+        return info
+    others = [name for name in info.term_names if name != "Intercept"]
+    if not others:
+        raise InputError("the formula has no terms but the intercept; name the attributes")
+    return info.subset(others)
+
+
+def successes(left: Array) -> tuple[Array, Array | None]:
+    """Response and trials, from one column or from successes and failures."""
+    if left.ndim == 1 or left.shape[1] == 1:
+        return left.reshape(len(left)), None
+    trials = left.sum(axis=1)
+    if (left < 0).any() or (trials == 0).any():
+        row = int(np.flatnonzero((left < 0).any(axis=1) | (trials == 0))[0])
+        raise InputError(
+            f"successes and failures are {left[row].tolist()} in row number {row + 1}; both must "
+            "be at least 0, and not both 0"
+        )
+    return left[:, 0] / trials, trials
 
 
 def _usable_rows(
@@ -202,9 +252,10 @@ def _usable_rows(
     return (frame if kept.all() else frame[kept]), kept
 
 
-def _check_response(formula: str, info: Any) -> None:
+def _check_response(formula: str, info: Any, counts: bool) -> None:
     categorical = any(factor.type == "categorical" for factor in info.factor_infos.values())
-    if len(info.column_names) != 1 or categorical:
+    allowed = (1, 2) if counts else (1,)
+    if len(info.column_names) not in allowed or categorical:
         raise InputError(
             f"the response {formula.split('~')[0].strip()!r} is not numeric: it holds text or "
             f"categories, or gives columns {', '.join(info.column_names[:4])}; "
@@ -243,11 +294,15 @@ def _with_outside(
 
 
 def from_arrays(
-    endog: Any, exog: Any, missing: str, usable: NDArray[np.bool_] | None
+    endog: Any, exog: Any, missing: str, usable: NDArray[np.bool_] | None, counts: bool = False
 ) -> tuple[Design, Table]:
-    """Take columns as they are."""
+    """Take columns as they are; two response columns are successes and failures."""
     x, index = as_matrix(exog, None)
-    y = as_vector(endog, "endog")
+    trials = None
+    if counts and np.ndim(endog) == 2 and np.shape(endog)[1] == 2:
+        y, trials = successes(np.asarray(endog, dtype=float))
+    else:
+        y = as_vector(endog, "endog")
     if len(y) != len(x):
         raise InputError(f"endog has length {len(y)}, but exog has {len(x)} rows")
     if isinstance(endog, pd.Series):
@@ -272,13 +327,15 @@ def from_arrays(
     design = Design(terms, response)
     if not kept.all():
         x, y, index = x[kept], y[kept], index[kept]
-    return design, _finish(design, x, y, index, kept, missing)
+        trials = None if trials is None else trials[kept]
+    return design, _finish(design, x, y, trials, index, kept, missing)
 
 
 def _finish(
     design: Design,
     x: Array,
     y: Array,
+    trials: Array | None,
     index: pd.Index,
     kept: NDArray[np.bool_],
     missing: str,
@@ -290,6 +347,7 @@ def _finish(
         kept = kept.copy()
         kept[np.flatnonzero(kept)[~good]] = False
         x, y, index = x[good], y[good], index[good]
+        trials = None if trials is None else trials[good]
     if len(y) == 0:
         raise InputError("data has no rows left; every row has a missing value")
     if x.shape[1] == 0:
@@ -307,7 +365,7 @@ def _finish(
             f"column {design.terms[column]} is infinite in row {row!r} (log of zero?); "
             "drop or correct it"
         )
-    return Table(np.ascontiguousarray(x), np.ascontiguousarray(y), index, kept)
+    return Table(np.ascontiguousarray(x), np.ascontiguousarray(y), index, kept, trials)
 
 
 def _check_missing(kept: NDArray[np.bool_], missing: str, columns: list[str]) -> None:
@@ -318,7 +376,8 @@ def _check_missing(kept: NDArray[np.bool_], missing: str, columns: list[str]) ->
         )
 
 
-def _formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
+def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
+    """Say in plain words why patsy could not read a formula."""
     cause = error.__cause__ or error
     text = str(cause).split("\n")[0]
     message = f"the formula cannot be evaluated: {text}"

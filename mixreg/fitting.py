@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,12 +14,13 @@ from mixreg.estimators.altmin import EXACT
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
 from mixreg.families import Gaussian
+from mixreg.mixture import Mixture
 from mixreg.params import Parameters, log_gating
-from mixreg.runs import bound_binds, run_altmin, run_em, run_resampled
+from mixreg.runs import run_altmin, run_em, run_resampled
 from mixreg.sources import MemorySource
-from mixreg.sources.memory import condensed, condensing_pays, standardised
+from mixreg.sources.memory import condensing_pays, standardised
 from mixreg.starts.candidates import from_responsibilities, random_directions
-from mixreg.starts.race import Effort, RaceResult, race
+from mixreg.starts.race import Course, Effort, RaceResult, aligned, make_course, race
 from mixreg.starts.spurious import suspects
 from mixreg.starts.swap import FINISH, SHORT, finish_best, swapped
 from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
@@ -94,80 +95,125 @@ class Solution:
     suspects: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Problem:
+    """All that a fit needs, and nothing that cannot be sent to another process.
+
+    Attributes
+    ----------
+    source : MemorySource
+        Rows with the user's columns.
+    mixture : Mixture
+    whitening : Whitening
+    k : int
+    """
+
+    source: MemorySource
+    mixture: Mixture
+    whitening: Whitening
+    k: int
+
+
 def solve(
-    raw: MemorySource,
-    whitening: Whitening,
-    family: Gaussian,
-    k: int,
-    options: Options,
-    progress: Progress | None = None,
+    problem: Problem, options: Options, progress: Progress | None = None
 ) -> tuple[MemorySource, Solution]:
     """Start, fit, finish.
 
-    `raw` has the user's columns. Its standardised copy is made only after the
-    race, which needs just a sample, so that the two never share the memory.
+    The standardised copy of the rows is made only after the race, which needs
+    just a sample, so that the two never share the memory.
     """
+    raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
-    sample = standardised(raw.sample(race_rows(raw, k), rng), whitening)
+    part = raw.sample(race_rows(raw, mixture, k), rng)
+    sample = standardised(part, problem.whitening)
+    whitening = pooled_fit(sample, mixture, problem.whitening)
+    linear = sample
+    if whitening.linear is not None:
+        linear = standardised(surrogate(part, mixture), whitening.linear)
+    course = make_course(mixture, sample, linear, whitening, k)
     tensors: tuple[TensorResult, ...] = ()
     outcome: RaceResult | None = None
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
-        outcome = race(sample, family, whitening, k, options.effort, rng, progress)
+        outcome = race(course, options.effort, rng, progress)
         tensors, start = outcome.tensors, outcome.fit.params
     source = sample if sample.rows == raw.rows else standardised(raw, whitening)
     if k == 1:
-        start = whitening.start(1)
+        start = mixture.prepare(whitening.start(1))
     elif outcome is None:
-        tensors, start = _single_start(source, sample, whitening, family, k, options, rng)
+        tensors, start = _single_start(source, course, options, rng)
     if options.resample is not None:
-        fit, revived = run_resampled(source, family, start, options.resample, rng), 0
+        fit, revived = run_resampled(source, mixture, start, options.resample, rng), 0
     else:
         run = run_altmin if options.method == "altmin" else run_em
-        fit = run(source, family, start, options.control, progress)
-        fit, revived = _revive(source, sample, whitening, family, fit, options, rng)
-    return source, _finish(source, family, fit, options.method, tensors, outcome, revived)
+        fit = run(source, mixture, start, options.control, progress)
+        fit, revived = _revive(source, course, fit, options, rng)
+    return source, _finish(source, mixture, fit, options.method, tensors, outcome, revived)
 
 
-def race_rows(raw: MemorySource, k: int) -> int:
+def race_rows(raw: MemorySource, mixture: Mixture, k: int) -> int:
     """Rows that the race looks at: plenty for k * p coefficients, but bounded.
 
     Groups that will be condensed cost as much as a few rows each.
     """
     rows = int(np.clip(50 * k * raw.x.shape[1], 8_000, 20_000))
-    return rows * raw.rows // raw.units if condensing_pays(raw) else rows
+    if mixture.family.linear and condensing_pays(raw):
+        return rows * raw.rows // raw.units
+    return rows
+
+
+def surrogate(source: MemorySource, mixture: Mixture) -> MemorySource:
+    """The rows with a response on the scale of the linear predictor."""
+    sizes = source.trials
+    if source.opens is not None:
+        counts = np.diff(np.flatnonzero(source.opens), append=source.rows)
+        sizes = np.repeat(counts, counts).astype(float)
+    y = mixture.family.surrogate(source.y, sizes)
+    y = y if source.offset is None else y - source.offset
+    return replace(source, y=np.asarray(y, dtype=float), offset=None, trials=None)
+
+
+def pooled_fit(sample: MemorySource, mixture: Mixture, whitening: Whitening) -> Whitening:
+    """Put the family's own fit of one component in place of the linear one."""
+    if whitening.linear is None:
+        return whitening
+    one = Mixture(mixture.family)
+    start = whitening.start(1)
+    fit = iterate(replace(sample, z=None, known=None), EM(one), start.stacked(), Control(50, 1e-8))[
+        0
+    ]
+    dispersion = float(fit.params.dispersion[0])
+    return replace(whitening, pooled=fit.params.coef[0], dispersion=dispersion)
 
 
 def _single_start(
-    source: MemorySource,
-    sample: MemorySource,
-    whitening: Whitening,
-    family: Gaussian,
-    k: int,
-    options: Options,
-    rng: np.random.Generator,
+    source: MemorySource, course: Course, options: Options, rng: np.random.Generator
 ) -> tuple[tuple[TensorResult, ...], Parameters]:
     """One start: the tensor's, random directions, or what the user gave."""
-    init = options.init
+    init, k, mixture = options.init, course.k, course.mixture
+    white = course.linear_whitening
     tensor = init if isinstance(init, TensorStart) else TensorStart(30 * k, 20)
-    data = source if isinstance(init, TensorStart) else sample
-    tensors = tuple(tensor_results(data, whitening.has_constant, k, tensor, rng))
-    variance = 0.5 * whitening.variance
+    whole = isinstance(init, TensorStart) and course.whitening.linear is None
+    data = source if whole else course.linear
+    tensors = tuple(tensor_results(data, white.has_constant, k, tensor, rng))
     if isinstance(init, Parameters):
-        return tensors, init
+        return tensors, mixture.prepare(init)
     if isinstance(init, np.ndarray):
-        start = from_responsibilities(source, family, whitening, init[:, None])
+        start = from_responsibilities(source, mixture, course.whitening, init[:, None])
         return tensors, start.run(0)
+    variance = 0.5 * white.variance
     if isinstance(init, str):
-        coef = random_directions(k, 1, whitening, None, rng)[:, 0]
-        return tensors, Parameters.uniform(coef, variance)
-    starts = [start_from(t, k, variance, rng) for t in tensors]
+        coef = random_directions(k, 1, course.whitening, None, rng)
+        spread = variance if course.whitening.linear is None else course.whitening.dispersion
+        start = Parameters.uniform(coef, spread)
+        return tensors, aligned(course, mixture.prepare(start)).run(0)
+    starts = [course.lift(start_from(t, k, variance, rng).stacked()) for t in tensors]
+    stack = aligned(course, Parameters.concatenate(starts))
     if len(starts) == 1:
-        return tensors, starts[0]
+        return tensors, stack.run(0)
     # With an intercept there is one start for each trial noise variance; the
     # likelihood of the start itself chooses among them.
-    stack = Parameters.concatenate([s.stacked() for s in starts])
-    scores = sample.sweep(SoftAssignment(Gaussian(equal_variance=True)), stack).objective
-    return tensors, starts[int(np.argmax(scores))]
+    scores = course.sample.sweep(SoftAssignment(mixture.common()), stack).objective
+    return tensors, stack.run(int(np.argmax(scores)))
 
 
 def _empty(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
@@ -176,28 +222,22 @@ def _empty(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
 
 
 def _revive(
-    source: MemorySource,
-    sample: MemorySource,
-    whitening: Whitening,
-    family: Gaussian,
-    fit: Fit,
-    options: Options,
-    rng: np.random.Generator,
+    source: MemorySource, course: Course, fit: Fit, options: Options, rng: np.random.Generator
 ) -> tuple[Fit, int]:
     """Seed components that emptied somewhere else, a few times; keep what is better."""
-    hard = options.method == "altmin"
-    task = HardAssignment(family) if hard else SoftAssignment(family)
+    hard, mixture = options.method == "altmin", course.mixture
+    task = HardAssignment(mixture) if hard else SoftAssignment(mixture)
     run = run_altmin if hard else run_em
     sums = source.sweep(task, fit.params.stacked())
     tries = 0
     while tries < 3 and fit.params.k > 1 and _empty(sums, source.rows).size:
         tries += 1
-        data = condensed(sample)
+        data = course.source
         removed = np.resize(_empty(sums, source.rows), 12)
-        starts = swapped(data, family, whitening, fit.params, removed, rng)
-        short = iterate(data, EM(family), starts, SHORT)
-        best = finish_best(data, family, short, 4, FINISH)[0]
-        new = run(source, family, best.params, options.control)
+        starts = swapped(data, mixture, course.whitening, fit.params, removed, rng)
+        short = iterate(data, EM(mixture), starts, SHORT)
+        best = finish_best(data, mixture, short, 4, FINISH)[0]
+        new = run(source, mixture, best.params, options.control)
         new_sums = source.sweep(task, new.params.stacked())
         if new_sums.objective[0] > sums.objective[0]:
             fit, sums = new, new_sums
@@ -206,7 +246,7 @@ def _revive(
 
 def _finish(
     source: MemorySource,
-    family: Gaussian,
+    mixture: Mixture,
     fit: Fit,
     method: str,
     tensors: tuple[TensorResult, ...],
@@ -214,19 +254,18 @@ def _finish(
     revived: int,
 ) -> Solution:
     """Order the components and take the log-likelihood where the fit ended."""
-    hard = source.sweep(HardAssignment(family), fit.params.stacked())
-    params = fit.params
+    hard = source.sweep(HardAssignment(mixture), fit.params.stacked())
+    family, params = mixture.family, fit.params
     if method == "altmin":
-        squares = np.maximum(hard.family.ee[:, 0], 0.0)
-        variance = family.variances(squares, hard.family.size[:, 0])
-        weights = hard.count[:, 0] / hard.count.sum()
-        params = Parameters(params.coef, variance, log_gating(weights))
-    params = params.by_weight()
-    exact = float(hard.mean_square[0]) < EXACT
-    soft = source.sweep(SoftAssignment(family), params.stacked())
+        params = _weighed(mixture, params, hard)
+    soft = source.sweep(SoftAssignment(mixture), params.stacked())
+    if not mixture.labelled:
+        params = params.by_weight(None if mixture.gate_terms == 1 else soft.count[:, 0])
+        soft = source.sweep(SoftAssignment(mixture), params.stacked())
+    exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None
     objective = np.inf if exact else float(soft.objective[0])
     empty = tuple(int(j) for j in _empty(soft, source.rows)) if params.k > 1 else ()
-    by_rows = source.starts is None and not exact
+    by_rows = mixture.plain and source.starts is None and not exact
     suspect = suspects(params, source.row_weight) if by_rows else np.zeros(0, dtype=bool)
     history, reason = fit.history, fit.reason
     if exact:
@@ -235,11 +274,23 @@ def _finish(
     return Solution(
         Fit(params, objective, history, reason, fit.n_iter),
         exact,
-        exact and certified(source, family, params),
+        exact and certified(source, mixture, params),
         tensors,
         outcome,
-        bound_binds(family, params),
+        family.bound_binds(params),
         empty,
         revived,
         tuple(np.flatnonzero(suspect).tolist()),
     )
+
+
+def _weighed(mixture: Mixture, params: Parameters, hard: MixtureStatistics) -> Parameters:
+    """Dispersions and weights from hard labels, which AltMin does without."""
+    family = mixture.family
+    if isinstance(family, Gaussian):
+        squares = np.maximum(hard.family.ee[:, 0], 0.0)
+        variance = family.variances(squares, hard.family.size[:, 0])
+        params = replace(params, dispersion=variance)
+    if hard.gate is not None:
+        return params
+    return replace(params, gating=log_gating(hard.count[:, 0] / hard.count.sum()))

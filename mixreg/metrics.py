@@ -72,8 +72,25 @@ def match_components(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.int64]
     [1, 0]
     """
     found, true = _components(estimate, truth)
-    _, order = linear_sum_assignment(cdist(true, found))
-    return order.astype(np.int64)
+    return best_order(cdist(true, found))
+
+
+def best_order(cost: ArrayLike) -> NDArray[np.int64]:
+    """Return the assignment of columns to rows with the smallest total cost.
+
+    Every alignment of components in the package is made by this.
+
+    Parameters
+    ----------
+    cost : array_like, shape (k, k)
+        Cost of giving column c to row r.
+
+    Returns
+    -------
+    ndarray of int, shape (k,)
+        Column of each row.
+    """
+    return linear_sum_assignment(np.asarray(cost))[1].astype(np.int64)
 
 
 def adjusted_rand_index(a: ArrayLike, b: ArrayLike) -> float:

@@ -12,37 +12,42 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 from tqdm.auto import tqdm
 
+from mixreg import concomitant as gates
 from mixreg import design as designs
+from mixreg.declare import RowColumns, declare, known_by_group
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
 from mixreg.estimators.expectation import Posterior, SoftAssignment
-from mixreg.families import Gaussian
-from mixreg.fitting import Solution, solve
-from mixreg.inference.estimate import estimate
+from mixreg.families import Choice, Family, make_family
+from mixreg.fitting import Options, Problem, Solution, surrogate
+from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.information import TakeInformation
+from mixreg.mixture import Mixture
 from mixreg.options import (
+    as_data,
     check_cov_type,
+    check_k,
     cluster_codes,
+    flat,
     make_options,
     make_start,
     number,
-    whole,
+    shared_terms,
+    subset_mask,
 )
-from mixreg.params import Layout, Parameters
+from mixreg.params import Layout
 from mixreg.results import MixRegResults
-from mixreg.sources import MemorySource
-from mixreg.units import Units, column, make_units, present
-from mixreg.whitening import Whitening, triangle, whitening
+from mixreg.whitening import Whitening, for_family, gate_basis, triangle, whitening
 
 Array = NDArray[np.float64]
 
 
 class MixReg:
-    """A mixture of linear regressions.
+    """A mixture of regressions.
 
     Parameters
     ----------
     endog : (n,) array or Series
-        Response.
+        Response. With family="binomial", (n, 2) are successes and failures.
     exog : (n, p) array or DataFrame
         Regressors. A constant is not added; include one if you want intercepts.
     k : int
@@ -51,12 +56,37 @@ class MixReg:
         All rows of a group share one label.
     weights : (n,) array, optional
         Case weights, constant within groups: a row (or group) with weight 2
-        counts as two.
+        counts as two. With binomial proportions and no `trials`, the trials.
+    concomitant : (n, q) array or DataFrame, optional
+        Variables on which class probabilities depend; include a constant.
+        Constant within groups.
+    family : str, statsmodels family or Family
+        "gaussian", "poisson", "negativebinomial", "binomial", "gamma" or
+        "choice"; or a family of your own, derived from `mixreg.families.Family`.
+    link : str or statsmodels link, optional
+        The family's canonical link if None (for "negativebinomial", log).
+    shared : list of str, optional
+        Terms whose coefficients are the same in all components.
+    choice_set : (n,) array, optional
+        With family="choice": rows that were offered together. Sets lie within
+        groups.
+    known_labels : (n,) array or dict, optional
+        Component of rows (or groups) whose label is known, missing for the
+        others; a dict maps groups to labels. Components then keep these numbers
+        instead of being ordered by weight.
+    noise : bool
+        Add a background component that spreads evenly over the range of the
+        response, for rows that belong to no segment. Its label is 0.
+    offset, exposure : (n,) array, optional
+        Known part of the linear predictor; exposure enters by its logarithm.
+    trials : (n,) array, optional
+        Trials behind binomial proportions.
     equal_variance : bool
-        One residual variance for all components.
+        One residual variance (or dispersion) for all components.
     variance_ratio : float
-        Smallest residual variance as a share of the largest. Without such a
-        bound the likelihood is infinite at fits that single out a few rows.
+        Gaussian only. Smallest residual variance as a share of the largest.
+        Without such a bound the likelihood is infinite at fits that single out
+        a few rows.
     missing : {"drop", "raise"}
         What to do with rows that have missing values.
     """
@@ -69,19 +99,32 @@ class MixReg:
         *,
         groups: Any = None,
         weights: Any = None,
+        concomitant: Any = None,
+        family: Any = "gaussian",
+        link: Any = None,
+        shared: Any = None,
+        choice_set: Any = None,
+        known_labels: Any = None,
+        noise: bool = False,
+        offset: Any = None,
+        exposure: Any = None,
+        trials: Any = None,
         equal_variance: bool = False,
         variance_ratio: float = 1e-4,
         missing: str = "drop",
     ) -> None:
         _check_missing_option(missing)
+        made = _family(family, link, equal_variance, variance_ratio)
         frame = exog if isinstance(exog, pd.DataFrame) else None
-        groups_values = column("groups", groups, frame, None)
-        weights_values = column("weights", weights, frame, None)
-        usable = present(groups_values, weights_values)
-        design, table = designs.from_arrays(endog, exog, missing, usable)
-        units = make_units(groups_values, weights_values, table.kept, table.index)
-        name = groups if isinstance(groups, str) else getattr(groups, "name", None)
-        self._declare(design, table, units, name, k, equal_variance, variance_ratio)
+        given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
+        columns = known_by_group(given, frame, None)
+        usable = _both(columns.usable(), gates.without_missing(concomitant, None))
+        counts = made.name == "binomial"
+        design, table = designs.from_arrays(endog, exog, missing, usable, counts)
+        gate = None
+        if concomitant is not None:
+            gate = gates.concomitants(concomitant, None, None, table.kept)
+        self._declare(design, table, columns, given.names(), gate, made, k, shared, noise)
 
     @classmethod
     def from_formula(
@@ -92,6 +135,16 @@ class MixReg:
         k: int,
         groups: Any = None,
         weights: Any = None,
+        concomitant: str | None = None,
+        family: Any = "gaussian",
+        link: Any = None,
+        shared: Any = None,
+        choice_set: Any = None,
+        known_labels: Any = None,
+        noise: bool = False,
+        offset: Any = None,
+        exposure: Any = None,
+        trials: Any = None,
         subset: Any = None,
         missing: str = "drop",
         equal_variance: bool = False,
@@ -103,18 +156,22 @@ class MixReg:
         Parameters
         ----------
         formula : str
-            As in patsy: `"y ~ x1 + C(region) + np.log(price)"`.
+            As in patsy: `"y ~ x1 + C(region) + np.log(price)"`. With
+            family="binomial" the left side may be `successes + failures`; with
+            family="choice" an intercept is left out.
         data : DataFrame, optional
             Without data, names are looked up where this is called.
         k : int
             Number of components.
-        groups, weights : str or (n,) array, optional
+        groups, weights, choice_set, known_labels, offset, exposure, trials : optional
             A column's name or an array; see `MixReg`.
+        concomitant : str, optional
+            Formula of the class probabilities, such as `"~ age + income"`.
         subset : str, bool array or index labels, optional
             Rows to use: a query such as `"year > 2000"`, a mask, or labels.
         missing : {"drop", "raise"}
             What to do with rows that have missing values.
-        equal_variance, variance_ratio
+        family, link, shared, noise, equal_variance, variance_ratio
             See `MixReg`.
         eval_env : int
             Frames to go up when looking for names; 0 is the caller.
@@ -127,51 +184,92 @@ class MixReg:
         [0.63, 0.37]
         """
         _check_missing_option(missing)
+        made = _family(family, link, equal_variance, variance_ratio)
         environment = EvalEnvironment.capture(eval_env, reference=1)
-        frame = None if data is None else _as_data(data)
-        groups_values = column("groups", groups, frame, environment.namespace)
-        weights_values = column("weights", weights, frame, environment.namespace)
+        frame = None if data is None else as_data(data)
+        given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
+        columns = known_by_group(given, frame, environment.namespace)
         if subset is not None:
             if frame is None:
                 raise InputError("subset needs data; pass a DataFrame")
-            mask = _subset_mask(frame, subset)
+            mask = subset_mask(frame, subset)
             if not mask.any():
                 raise InputError(f"subset={subset!r} chooses no rows of data")
-            frame = frame[mask]
-            groups_values = None if groups_values is None else groups_values[mask]
-            weights_values = None if weights_values is None else weights_values[mask]
-        usable = present(groups_values, weights_values)
-        design, table = designs.from_formula(formula, frame, environment, missing, usable)
-        units = make_units(groups_values, weights_values, table.kept, table.index)
+            frame, columns = frame[mask], columns.choose(mask)
+        usable = _both(columns.usable(), gates.without_missing(concomitant, frame))
+        design, table = designs.from_formula(
+            formula,
+            frame,
+            environment,
+            missing,
+            usable,
+            counts=made.name == "binomial",
+            intercept=not isinstance(made, Choice),
+        )
+        gate = None
+        if concomitant is not None:
+            gate = gates.concomitants(concomitant, frame, environment, table.kept)
         model = cls.__new__(cls)
-        name = groups if isinstance(groups, str) else getattr(groups, "name", None)
-        model._declare(design, table, units, name, k, equal_variance, variance_ratio)
+        model._declare(design, table, columns, given.names(), gate, made, k, shared, noise)
         return model
 
     def _declare(
         self,
         design: designs.Design,
         table: designs.Table,
-        units: Units,
-        groups_name: Any,
+        columns: RowColumns,
+        names: dict[str, Any],
+        gate: tuple[designs.Design, Array] | None,
+        family: Family,
         k: int,
-        equal_variance: bool,
-        variance_ratio: float,
+        shared: Any,
+        noise: bool,
     ) -> None:
-        ratio = number("variance_ratio", variance_ratio, 1e-12, 1.0)
-        if ratio == 1:
-            raise InputError("variance_ratio=1 means one variance; use equal_variance=True")
-        self.design = design
-        self.units = units
-        self.index = table.index
-        self.kept = table.kept
-        self.groups_name = groups_name
-        x, y = units.sort(table.x), units.sort(table.y)
-        self.source = MemorySource(x, y, units.weight, units.starts)
-        self.k = _check_k(k, self.source)
-        self.family = Gaussian(bool(equal_variance), ratio)
-        self.layout = Layout(self.k, design.terms, self.family.equal_variance)
-        self._whitening: Whitening = whitening(self.source.sweep(triangle), design.terms)
+        self.design, self.family, self.noise = design, family, bool(noise)
+        self.index, self.kept = table.index, table.kept
+        self.column_names, self.groups_name = names, names["groups"] or names["choice_set"]
+        self.gate_design = None if gate is None else gate[0]
+        z = None if gate is None else gate[1]
+        declared = declare(table, columns, family, z, k, self.noise)
+        self.units, self.source, self.offset = declared.units, declared.source, declared.offset
+        self.sets = declared.sets
+        self.k = check_k(k, self.source, family)
+        common = shared_terms(shared, design)
+        gate_terms = () if self.gate_design is None else self.gate_design.terms
+        self.layout = Layout(
+            self.k,
+            design.terms,
+            family.equal_dispersion,
+            family.dispersion_name,
+            family.dispersion_power,
+            common,
+            gate_terms,
+            self.noise,
+        )
+        self.mixture = Mixture(
+            family,
+            len(common),
+            family.background(self.source.y) if self.noise else None,
+            max(1, len(gate_terms)),
+            self.source.known is not None,
+        )
+        self._whitening = self._standard(common)
+
+    def _standard(self, shared: tuple[int, ...]) -> Whitening:
+        """Find the coordinates in which the model is fitted."""
+        linear = self.source if self.family.linear else surrogate(self.source, self.mixture)
+        white = whitening(linear.sweep(triangle), self.design.terms, shared)
+        white = white if self.family.linear else for_family(white)
+        if self.source.z is None:
+            return white
+        return replace(white, gate=gate_basis(self.source.z, self.source.weight, self.layout.gate))
+
+    def problem(self) -> Problem:
+        """The fit as arrays, which can be sent to another process."""
+        mixture = self.mixture
+        if mixture.background is not None:
+            mixture = replace(mixture, background=mixture.background / self._whitening.scale)
+        return Problem(self.source, mixture, self._whitening, self.k)
 
     @property
     def nobs(self) -> int:
@@ -200,18 +298,18 @@ class MixReg:
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at a flat parameter vector, in the order of `param_names`."""
-        at = self.layout.unpack(_flat(params, self.layout)).stacked()
-        return float(self.source.sweep(SoftAssignment(self.family), at).objective[0])
+        at = self.layout.unpack(flat(params, self.layout)).stacked()
+        return float(self.source.sweep(SoftAssignment(self.mixture), at).objective[0])
 
     def score(self, params: Any) -> Array:
         """Gradient of the log-likelihood at a flat parameter vector."""
-        at = self.layout.unpack(_flat(params, self.layout))
-        return self.source.sweep(TakeInformation(self.family), at).contract(self.layout).score
+        at = self.layout.unpack(flat(params, self.layout))
+        return self.source.sweep(TakeInformation(self.mixture), at).contract(self.layout).score
 
     def hessian(self, params: Any) -> Array:
         """Second derivatives of the log-likelihood at a flat parameter vector."""
-        at = self.layout.unpack(_flat(params, self.layout))
-        sums = self.source.sweep(TakeInformation(self.family), at).contract(self.layout)
+        at = self.layout.unpack(flat(params, self.layout))
+        sums = self.source.sweep(TakeInformation(self.mixture), at).contract(self.layout)
         return -sums.information
 
     def fit(
@@ -259,16 +357,14 @@ class MixReg:
             Show a progress bar.
         """
         source, units, white = self.source, self.units, self._whitening
-        start = make_start(
-            init, source, units, self.kept, self.k, self.design.terms, self.family, white
-        )
+        start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, source.units)
         check_cov_type(cov_type, method)
         clusters = cluster_codes(cov_type, cov_kwds, units, self.kept, self.nobs)
-        counted = source.counted()
+        problem, counted = self.problem(), source.counted()
         if counted is not None:
             # Units that do not count are left out of the fit, not of the labels.
-            source = source.take_units(counted)
+            problem = replace(problem, source=source.take_units(counted))
             clusters = None if clusters is None else pd.factorize(clusters[counted])[0]
             if isinstance(start, np.ndarray):
                 options = replace(options, init=start[:, counted])
@@ -281,27 +377,17 @@ class MixReg:
                 else:
                     bar.set_postfix(loss=f"{-objective * white.scale**2:.4g}")
 
-            standard, solution = solve(
-                source, white, self.family, self.k, options, report if progress else None
+            solution, estimated = fit_problem(
+                problem, self.layout, options, cov_type, clusters, report if progress else None
             )
-        estimated = estimate(
-            standard, white, self.layout, self.family, solution, method, cov_type, clusters
-        )
-        del standard
-        rule = self._labelling(estimated.params, method)
-        posterior = self.source.sweep(Posterior(self.family), rule).join()
         self._warn(solution)
-        return MixRegResults(self, solution, estimated, posterior, rule, options)
+        return self._results(solution, estimated, options)
 
-    def _labelling(self, params: Parameters, method: str) -> Parameters:
-        """The mixture whose posterior gives the labels.
-
-        AltMin assigns rows by squared error alone: equal weights and a common
-        variance near zero say the same.
-        """
-        if method == "em":
-            return params
-        return Parameters.uniform(params.coef, 1e-24 * self._whitening.scale**2)
+    def _results(self, solution: Solution, estimated: Estimate, options: Options) -> MixRegResults:
+        """Put a finished fit and the model together."""
+        task = Posterior(self.mixture, hard=options.method == "altmin")
+        posterior = self.source.sweep(task, estimated.params).join()
+        return MixRegResults(self, solution, estimated, posterior, options)
 
     def _warn(self, solution: Solution) -> None:
         fit = solution.fit
@@ -332,63 +418,16 @@ def _check_missing_option(missing: str) -> None:
         raise InputError(f"missing={missing!r} is unknown; use 'drop' or 'raise'")
 
 
-def _check_k(k: Any, source: MemorySource) -> int:
-    k = whole("k", k, 1)
-    units = source.units if source.weight is None else int((source.weight > 0).sum())
-    if k > units:
-        what = "rows" if source.starts is None else "groups"
-        raise InputError(f"k={k} is more than the {units} {what}; use a smaller k")
-    p = source.x.shape[1]
-    if k > 1 and source.rows <= 50 * k * p:
-        distinct = len(np.unique(np.column_stack([source.x, source.y]), axis=0))
-        if distinct < k * p:
-            raise InputError(
-                f"k={k} components with {p} coefficients need at least {k * p} distinct rows; "
-                f"there are {distinct}; use a smaller k or fewer terms"
-            )
-    return k
+def _family(family: Any, link: Any, equal_variance: bool, variance_ratio: float) -> Family:
+    ratio = number("variance_ratio", variance_ratio, 1e-12, 1.0)
+    if ratio == 1:
+        raise InputError("variance_ratio=1 means one variance; use equal_variance=True")
+    return make_family(family, link, bool(equal_variance), ratio)
 
 
-def _as_data(data: Any) -> pd.DataFrame:
-    try:
-        frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame(data)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"data must be a DataFrame or a dict of columns ({error})") from error
-    if len(frame) == 0:
-        raise InputError("data is empty; give a DataFrame with at least one row")
-    return frame
-
-
-def _subset_mask(frame: pd.DataFrame, subset: Any) -> NDArray[np.bool_]:
-    """Which rows of a frame a query, a mask or labels choose."""
-    text = subset if isinstance(subset, str) else None
-    if isinstance(subset, slice):
-        raise InputError(f"subset={subset!r} is not known; use a query, a mask or row labels")
-    if text is not None:
-        try:
-            subset = frame.eval(text)
-        except Exception as error:
-            raise InputError(f"subset={text!r} cannot be evaluated: {error}") from error
-    same_rows = isinstance(subset, pd.Series) and len(subset) == len(frame)
-    if same_rows and frame.index.is_unique and not subset.index.equals(frame.index):
-        subset = subset.reindex(frame.index)
-    values = np.asarray(subset)
-    if values.dtype == object and set(pd.unique(values)) <= {True, False}:
-        values = values.astype(bool)
-    if values.dtype == bool:
-        if values.shape != (len(frame),):
-            raise InputError(f"subset has length {len(values)}, but data has {len(frame)} rows")
-        return values
-    if text is not None:
-        raise InputError(f"subset={text!r} is not a condition; write one, such as 'year > 2000'")
-    unknown = [label for label in values.ravel().tolist() if label not in frame.index]
-    if unknown:
-        raise InputError(f"subset names rows that data does not have: {unknown[:5]}")
-    return np.asarray(frame.index.isin(values))
-
-
-def _flat(params: Any, layout: Layout) -> Array:
-    vector = np.asarray(params, dtype=float)
-    if vector.shape != (layout.size,):
-        raise InputError(f"params must have shape ({layout.size},); got {vector.shape}")
-    return vector
+def _both(
+    one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None
+) -> NDArray[np.bool_] | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mixreg.design import Design
 from mixreg.errors import InputError
 from mixreg.estimators import Control
 from mixreg.estimators.expectation import HardAssignment
-from mixreg.families import Gaussian
+from mixreg.families import Family
 from mixreg.fitting import Options
 from mixreg.inference.covariance import COV_TYPES
-from mixreg.params import Parameters
+from mixreg.mixture import Mixture
+from mixreg.params import Layout, Parameters
 from mixreg.sources import MemorySource
 from mixreg.starts.candidates import one_hot
 from mixreg.starts.race import Effort
 from mixreg.starts.tensor import TensorStart
 from mixreg.units import Units
-from mixreg.whitening import Whitening
+
+if TYPE_CHECKING:
+    from mixreg.model import MixReg
 
 Array = NDArray[np.float64]
 
@@ -88,16 +93,7 @@ def check_cov_type(cov_type: Any, method: str) -> None:
         )
 
 
-def make_start(
-    init: Any,
-    source: MemorySource,
-    units: Units,
-    kept: NDArray[np.bool_],
-    k: int,
-    terms: tuple[str, ...],
-    family: Gaussian,
-    whitening: Whitening,
-) -> Any:
+def make_start(init: Any, model: MixReg) -> Any:
     """Read the argument `init`: a name, a TensorStart, labels or coefficients."""
     if isinstance(init, TensorStart) or (isinstance(init, str) and init in ("auto", "random")):
         return init
@@ -109,17 +105,16 @@ def make_start(
             "labels 1..k or a table of coefficients"
         )
     if isinstance(init, pd.DataFrame):
-        return start_from_coefficients(_by_term(init, terms), source, k, family, whitening)
+        return start_from_coefficients(_by_term(init, model.design.terms), model)
     values = np.asarray(init)
     if values.ndim == 2:
-        return start_from_coefficients(values, source, k, family, whitening)
-    return start_from_labels(values, source, units, kept, k)
+        return start_from_coefficients(values, model)
+    return start_from_labels(values, model.source, model.units, model.kept, model.k)
 
 
-def start_from_coefficients(
-    coef: Any, source: MemorySource, k: int, family: Gaussian, whitening: Whitening
-) -> Parameters:
+def start_from_coefficients(coef: Any, model: MixReg) -> Parameters:
     """A start from coefficients (k, p) in the user's units."""
+    source, k, white = model.source, model.k, model._whitening
     p = source.x.shape[1]
     try:
         coef = np.asarray(coef, dtype=float)
@@ -131,9 +126,12 @@ def start_from_coefficients(
             f"got shape {coef.shape}"
         )
     params = Parameters.uniform(coef, 1.0)
-    sums = source.sweep(HardAssignment(family), params.stacked())
-    variance = max(float(sums.mean_square[0]), 1e-10 * whitening.scale**2)
-    return whitening.from_user(params.with_equal_dispersion(variance))
+    if model.family.linear:
+        bare = Mixture(model.family)
+        sums = replace(source, z=None).sweep(HardAssignment(bare), params.stacked())
+        square = float(model.family.mean_square(sums.family)[0])
+        params = params.with_equal_dispersion(max(square, 1e-10 * white.scale**2))
+    return white.from_user(params)
 
 
 def _by_term(frame: pd.DataFrame, terms: tuple[str, ...]) -> Any:
@@ -198,3 +196,88 @@ def cluster_codes(
         raise InputError("cov_kwds['groups'] has missing values; fill them")
     codes = units.to_units(codes, "cov_kwds['groups'] vary")
     return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
+
+
+def shared_terms(shared: Any, design: Design) -> tuple[int, ...]:
+    """Columns of the terms that do not vary across components."""
+    if shared is None:
+        return ()
+    names = [shared] if isinstance(shared, str) else list(shared)
+    found: list[int] = []
+    for name in names:
+        if name in design.terms:
+            found.append(design.terms.index(name))
+            continue
+        slices = {} if design.right is None else design.right.term_name_slices
+        if name not in slices:
+            raise InputError(
+                f"shared names {name!r}, which is not a term of the formula; terms are "
+                f"{', '.join([*slices] or design.terms)}"
+            )
+        found += range(slices[name].start, slices[name].stop)
+    return tuple(sorted(set(found)))
+
+
+def check_k(k: Any, source: MemorySource, family: Family) -> int:
+    """Check the number of components against the rows and groups."""
+    k = whole("k", k, 1)
+    units = source.units if source.weight is None else int((source.weight > 0).sum())
+    if k > units:
+        what = "rows" if source.starts is None else "groups"
+        raise InputError(f"k={k} is more than the {units} {what}; use a smaller k")
+    p = source.x.shape[1]
+    if k > 1 and source.rows <= 50 * k * p:
+        distinct = len(np.unique(np.column_stack([source.x, source.y]), axis=0))
+        if distinct < k * p:
+            raise InputError(
+                f"k={k} components with {p} coefficients need at least {k * p} distinct rows; "
+                f"there are {distinct}; use a smaller k or fewer terms"
+            )
+    return k
+
+
+def as_data(data: Any) -> pd.DataFrame:
+    """Data as a frame, not empty."""
+    try:
+        frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame(data)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"data must be a DataFrame or a dict of columns ({error})") from error
+    if len(frame) == 0:
+        raise InputError("data is empty; give a DataFrame with at least one row")
+    return frame
+
+
+def subset_mask(frame: pd.DataFrame, subset: Any) -> NDArray[np.bool_]:
+    """Which rows of a frame a query, a mask or labels choose."""
+    text = subset if isinstance(subset, str) else None
+    if isinstance(subset, slice):
+        raise InputError(f"subset={subset!r} is not known; use a query, a mask or row labels")
+    if text is not None:
+        try:
+            subset = frame.eval(text)
+        except Exception as error:
+            raise InputError(f"subset={text!r} cannot be evaluated: {error}") from error
+    same_rows = isinstance(subset, pd.Series) and len(subset) == len(frame)
+    if same_rows and frame.index.is_unique and not subset.index.equals(frame.index):
+        subset = subset.reindex(frame.index)
+    values = np.asarray(subset)
+    if values.dtype == object and set(pd.unique(values)) <= {True, False}:
+        values = values.astype(bool)
+    if values.dtype == bool:
+        if values.shape != (len(frame),):
+            raise InputError(f"subset has length {len(values)}, but data has {len(frame)} rows")
+        return values
+    if text is not None:
+        raise InputError(f"subset={text!r} is not a condition; write one, such as 'year > 2000'")
+    unknown = [label for label in values.ravel().tolist() if label not in frame.index]
+    if unknown:
+        raise InputError(f"subset names rows that data does not have: {unknown[:5]}")
+    return np.asarray(frame.index.isin(values))
+
+
+def flat(params: Any, layout: Layout) -> Array:
+    """Check a flat parameter vector."""
+    vector = np.asarray(params, dtype=float)
+    if vector.shape != (layout.size,):
+        raise InputError(f"params must have shape ({layout.size},); got {vector.shape}")
+    return vector

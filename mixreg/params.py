@@ -26,9 +26,9 @@ class Parameters:
         Regression coefficients.
     dispersion : (k, [runs]) array
         Residual variance (dispersion in other families).
-    gating : (k, [runs,] q) array
+    gating : (K, [runs,] q) array
         Multinomial logit of the class probabilities. With q = 1 these are
-        log weights.
+        log weights. K is k, or k + 1 with a background component, which is last.
     """
 
     coef: Array
@@ -50,7 +50,7 @@ class Parameters:
 
     @property
     def weights(self) -> Array:
-        """Class probabilities of a constant gate, (k, [runs])."""
+        """Class probabilities of a constant gate, (K, [runs])."""
         return np.exp(self.log_weights)
 
     @property
@@ -63,11 +63,13 @@ class Parameters:
     def permute(self, order: Sequence[int] | NDArray[np.intp]) -> Parameters:
         """Reorder the components."""
         order = np.asarray(order)
-        return Parameters(self.coef[order], self.dispersion[order], self.gating[order])
+        classes = np.concatenate([order, np.arange(self.k, self.gating.shape[0])])
+        return Parameters(self.coef[order], self.dispersion[order], self.gating[classes])
 
-    def by_weight(self) -> Parameters:
+    def by_weight(self, weights: Array | None = None) -> Parameters:
         """Order the components by weight, largest first; ties by coefficients."""
-        keys = [*self.coef.T[::-1], -self.weights]
+        weights = self.weights if weights is None else weights
+        keys = [*self.coef.T[::-1], -weights[: self.k]]
         return self.permute(np.lexsort(keys))
 
     def run(self, index: int) -> Parameters:
@@ -130,14 +132,35 @@ def log_gating(weights: Array) -> Array:
 class Layout:
     """Where each free parameter sits in the flat vector, and its name.
 
-    Components come first, each with its coefficients and, when variances are
-    free, its log standard deviation; then a common log standard deviation, if
-    there is one; then the logits of components 2..k against component 1.
+    Components come first, each with its own coefficients and, when dispersions
+    are free, its log dispersion; then shared coefficients; then a common log
+    dispersion, if there is one; then the gate of components 2..k against
+    component 1, and of the background.
+
+    Attributes
+    ----------
+    k : int
+    terms : tuple of str
+    equal_dispersion : bool
+    scale_name : str or None
+        Name of the dispersion in the flat vector; None if there is none.
+    scale_power : float
+        The flat vector holds log(dispersion ** scale_power).
+    shared : tuple of int
+        Terms with one coefficient for all components.
+    gate : tuple of str
+        Concomitant variables; empty when class probabilities are constant.
+    background : bool
     """
 
     k: int
     terms: tuple[str, ...]
-    equal_variance: bool
+    equal_dispersion: bool = False
+    scale_name: str | None = "sigma"
+    scale_power: float = 0.5
+    shared: tuple[int, ...] = ()
+    gate: tuple[str, ...] = ()
+    background: bool = False
 
     @property
     def p(self) -> int:
@@ -145,63 +168,102 @@ class Layout:
         return len(self.terms)
 
     @property
+    def own(self) -> tuple[int, ...]:
+        """Terms whose coefficients vary."""
+        return tuple(i for i in range(self.p) if i not in self.shared)
+
+    @property
+    def classes(self) -> int:
+        """Components, and the background."""
+        return self.k + self.background
+
+    @property
+    def free_scale(self) -> bool:
+        """Whether each component has its own dispersion."""
+        return self.scale_name is not None and not self.equal_dispersion
+
+    @property
     def names(self) -> list[str]:
         """Names of the free parameters, `term[component]`."""
         names: list[str] = []
         for j in range(1, self.k + 1):
-            names += [f"{term}[{j}]" for term in self.terms]
-            if not self.equal_variance:
-                names.append(f"log(sigma)[{j}]")
-        if self.equal_variance:
-            names.append("log(sigma)")
-        return names + [f"logit(weight)[{j}]" for j in range(2, self.k + 1)]
+            names += [f"{self.terms[i]}[{j}]" for i in self.own]
+            if self.free_scale:
+                names.append(f"log({self.scale_name})[{j}]")
+        names += [self.terms[i] for i in self.shared]
+        if self.scale_name is not None and self.equal_dispersion:
+            names.append(f"log({self.scale_name})")
+        others = [str(j) for j in range(2, self.k + 1)] + ["noise"] * self.background
+        if not self.gate:
+            return names + [f"logit(weight)[{j}]" for j in others]
+        return names + [f"gate.{term}[{j}]" for j in others for term in self.gate]
 
     @property
     def size(self) -> int:
         """Number of free parameters."""
-        return self.k * self.p + (1 if self.equal_variance else self.k) + self.k - 1
+        return self._gate_start + (self.classes - 1) * max(1, len(self.gate))
 
     @property
     def block(self) -> int:
         """Parameters that each component owns."""
-        return self.p + (0 if self.equal_variance else 1)
+        return len(self.own) + self.free_scale
+
+    @property
+    def _gate_start(self) -> int:
+        common = self.scale_name is not None and self.equal_dispersion
+        return self.k * self.block + len(self.shared) + common
 
     def coef_index(self) -> NDArray[np.intp]:
-        """Positions of the coefficients, (k, p)."""
-        return np.arange(self.k)[:, None] * self.block + np.arange(self.p)
+        """Positions of the coefficients, (k, p); shared ones repeat."""
+        index = np.empty((self.k, self.p), dtype=np.intp)
+        own, shared = list(self.own), list(self.shared)
+        index[:, own] = np.arange(self.k)[:, None] * self.block + np.arange(len(own))
+        index[:, shared] = self.k * self.block + np.arange(len(shared))
+        return index
 
     def scale_index(self) -> NDArray[np.intp]:
-        """Positions of the log standard deviations, (k,); all equal if common."""
-        if self.equal_variance:
-            return np.full(self.k, self.k * self.p)
-        return np.arange(self.k) * self.block + self.p
+        """Positions of the log dispersions, (k,), all equal if common; (0,) if none."""
+        if self.scale_name is None:
+            return np.zeros(0, dtype=np.intp)
+        if self.equal_dispersion:
+            return np.full(self.k, self._gate_start - 1)
+        return np.arange(self.k) * self.block + len(self.own)
 
     def gating_index(self) -> NDArray[np.intp]:
-        """Positions of the logits of components 2..k."""
-        return np.arange(self.size - self.k + 1, self.size)
+        """Positions of the gate of classes 2..K, one class after another."""
+        return np.arange(self._gate_start, self.size)
 
     def pack(self, params: Parameters) -> Array:
         """Write a mixture as a flat vector."""
         vector = np.empty(self.size)
         vector[self.coef_index()] = params.coef
-        vector[self.scale_index()] = 0.5 * np.log(params.dispersion)
-        gate = params.gating[:, 0]
-        vector[self.gating_index()] = gate[1:] - gate[0]
+        if self.scale_name is not None:
+            vector[self.scale_index()] = self.scale_power * np.log(params.dispersion)
+        gate = params.gating
+        vector[self.gating_index()] = (gate[1:] - gate[:1]).ravel()
         return vector
 
     def unpack(self, vector: Array) -> Parameters:
         """Read a mixture from a flat vector."""
         vector = np.asarray(vector, dtype=float)
-        gate = np.concatenate([[0.0], vector[self.gating_index()]])
-        return Parameters(
-            vector[self.coef_index()],
-            np.exp(2 * vector[self.scale_index()]),
-            np.asarray(log_softmax(gate))[:, None],
-        )
+        width = max(1, len(self.gate))
+        gate = np.zeros((self.classes, width))
+        gate[1:] = vector[self.gating_index()].reshape(-1, width)
+        dispersion = np.ones(self.k)
+        if self.scale_name is not None:
+            dispersion = np.exp(vector[self.scale_index()] / self.scale_power)
+        gate = gate if self.gate else np.asarray(log_softmax(gate, axis=0))
+        return Parameters(vector[self.coef_index()], dispersion, gate)
 
     def free(self) -> Layout:
-        """Give the same model with a variance for each component."""
-        return replace(self, equal_variance=False)
+        """Give the same model with nothing in common between components."""
+        return replace(self, equal_dispersion=False, shared=())
+
+    def shared_last(self) -> Layout:
+        """Give the same model with shared terms moved behind the others."""
+        own = len(self.own)
+        terms = tuple(self.terms[i] for i in (*self.own, *self.shared))
+        return replace(self, terms=terms, shared=tuple(range(own, self.p)))
 
     def contraction(self) -> Array:
         """Matrix J with free vector = J @ this vector, (free size, size)."""

@@ -14,16 +14,16 @@ from scipy.special import xlogy
 from scipy.stats import norm
 from statsmodels.base.model import LikelihoodModelResults
 
-from mixreg.columns import as_frame
+from mixreg import segments as market
 from mixreg.diagnostics import Diagnostics, diagnose
 from mixreg.errors import InputError, NotAvailableError
-from mixreg.estimators.expectation import Posterior
 from mixreg.fitting import Options, Solution
+from mixreg.gating import log_prior
+from mixreg.inference.delta import willingness_to_pay
 from mixreg.inference.estimate import Estimate
-from mixreg.params import Parameters
-from mixreg.sources import MemorySource
+from mixreg.params import Parameters, log_gating
+from mixreg.prediction import predict, simulate
 from mixreg.summary import make_summary
-from mixreg.units import make_units
 
 if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
@@ -40,9 +40,6 @@ def check_alpha(alpha: Any) -> float:
     return float(alpha)
 
 
-WHICH = ("mean", "component", "posterior", "label")
-
-
 class MixRegResults:
     """Estimates, inference, segments and predictions of one fit.
 
@@ -55,7 +52,6 @@ class MixRegResults:
         solution: Solution,
         estimate: Estimate,
         posterior: Array,
-        rule: Parameters,
         options: Options,
     ) -> None:
         self.model = model
@@ -64,7 +60,6 @@ class MixRegResults:
         self.options = options
         self._estimate = estimate
         self._posterior = posterior
-        self._rule = rule
         self.cov_type = estimate.cov_type
 
     def __repr__(self) -> str:
@@ -87,9 +82,28 @@ class MixRegResults:
         return pd.RangeIndex(1, self.k + 1, name="component")
 
     @property
+    def classes(self) -> pd.Index:
+        """Labels that occur: the components, and 0 for the background if there is one."""
+        numbers = [*self.components, *([0] if self.model.noise else [])]
+        return pd.Index(numbers, name="component") if self.model.noise else self.components
+
+    @property
     def weights(self) -> pd.Series:
-        """Mixing weights by component."""
-        return pd.Series(self._estimate.params.weights, self.components, name="weight")
+        """Mixing weights by component; averages where they depend on concomitants."""
+        return pd.Series(self._weights, self.classes, name="weight")
+
+    @cached_property
+    def _weights(self) -> Array:
+        source, params = self.model.source, self._estimate.params
+        if source.z is None:
+            return params.weights
+        prior = np.exp(log_prior(source.as_block(), params))
+        return np.asarray(np.average(prior, axis=1, weights=source.weight))
+
+    def _average_gate(self) -> Parameters:
+        """The mixture with class probabilities at their averages."""
+        params = self._estimate.params
+        return Parameters(params.coef, params.dispersion, log_gating(self._weights))
 
     @property
     def coefficients(self) -> pd.DataFrame:
@@ -102,8 +116,24 @@ class MixRegResults:
 
     @property
     def scale(self) -> pd.Series:
-        """Residual standard deviation by component."""
-        return pd.Series(np.sqrt(self._estimate.params.dispersion), self.components, name="sigma")
+        """Residual standard deviation by component; the dispersion in other families."""
+        family = self.model.family
+        values = self._estimate.params.dispersion**family.dispersion_power
+        return pd.Series(values, self.components, name=family.dispersion_name or "scale")
+
+    @property
+    def gate(self) -> pd.DataFrame:
+        """Coefficients of the class probabilities, concomitants x components.
+
+        The first component is the reference.
+        """
+        design = self.model.gate_design
+        if design is None:
+            raise NotAvailableError(
+                "class probabilities are constant; declare concomitant='~ age' to model them"
+            )
+        gate = self._estimate.params.gating
+        return pd.DataFrame((gate - gate[:1]).T, pd.Index(design.terms, name="term"), self.classes)
 
     # Labels
 
@@ -111,25 +141,30 @@ class MixRegResults:
     def posterior(self) -> pd.DataFrame:
         """Probability of each component, rows of the data x components."""
         rows = self.model.units.to_rows(self._posterior.T, self.nobs)
-        return pd.DataFrame(rows, self.model.index, self.components)
+        return pd.DataFrame(rows, self.model.index, self.classes)
 
     @property
     def labels(self) -> pd.Series:
         """Most likely component of each row."""
-        units = self._posterior.argmax(axis=0) + 1
         return pd.Series(
-            self.model.units.to_rows(units, self.nobs), self.model.index, name="component"
+            self.model.units.to_rows(self._unit_labels, self.nobs),
+            self.model.index,
+            name="component",
         )
+
+    @property
+    def _unit_labels(self) -> NDArray[np.int64]:
+        return np.asarray(self.classes.to_numpy()[self._posterior.argmax(axis=0)])
 
     @property
     def group_posterior(self) -> pd.DataFrame:
         """Probability of each component, groups x components."""
-        return pd.DataFrame(self._posterior.T, self._groups(), self.components)
+        return pd.DataFrame(self._posterior.T, self._groups(), self.classes)
 
     @property
     def group_labels(self) -> pd.Series:
         """Most likely component of each group."""
-        return pd.Series(self._posterior.argmax(axis=0) + 1, self._groups(), name="component")
+        return pd.Series(self._unit_labels, self._groups(), name="component")
 
     def _groups(self) -> pd.Index:
         if self.model.units.labels is None:
@@ -255,9 +290,9 @@ class MixRegResults:
     @property
     def entropy_r2(self) -> float:
         """How clearly the components separate: 1 is certain, 0 is a guess."""
-        if self.k == 1:
+        if len(self.classes) == 1:
             return 1.0
-        return 1 - self.entropy / (self.n_units * float(np.log(self.k)))
+        return 1 - self.entropy / (self.n_units * float(np.log(len(self.classes))))
 
     @property
     def icl(self) -> float:
@@ -302,7 +337,7 @@ class MixRegResults:
 
     # Predictions
 
-    def predict(self, new: Any = None, which: str = "mean", groups: Any = None) -> Any:
+    def predict(self, new: Any = None, which: str = "mean", **columns: Any) -> Any:
         """Predict for new data, or for the model's own rows.
 
         Parameters
@@ -311,88 +346,83 @@ class MixRegResults:
             New data through the same formula.
         which : {"mean", "component", "posterior", "label"}
             "mean": expected response, averaged over components by weight.
-            "component": expected response in each component. "posterior":
-            probability of each component, given the responses of the row or
-            its group if `new` has them; otherwise what the fit knows of the
-            group; otherwise the mixing weights. "label": the most probable
-            component.
-
-        groups : array, optional
-            Group of each new row, where `new` has no column of that name.
+            "component": expected response in each component. With
+            family="choice" these are shares of the alternatives of a set.
+            "posterior": probability of each component, given the responses of
+            the row or its group if `new` has them; otherwise what the fit knows
+            of the group; otherwise the class probabilities. "label": the most
+            probable component.
+        **columns : array, optional
+            `groups`, `offset`, `exposure`, `trials` or `choice_set` of the new
+            rows, where `new` has no column of that name. Without a choice set,
+            all rows are one.
 
         Returns
         -------
         Series or DataFrame with the index of `new`; rows with missing
         regressors are NaN (labels: <NA>).
         """
-        if which not in WHICH:
-            raise InputError(f"which={which!r} is unknown; use one of {', '.join(WHICH)}")
-        coef = self._estimate.params.coef
-        if new is None and which in ("posterior", "label"):
-            return self.posterior if which == "posterior" else self.labels
-        x, index = self._own_regressors() if new is None else self.model.design.regressors(new)
-        if which in ("mean", "component"):
-            means = x @ coef.T
-            if which == "component":
-                return pd.DataFrame(means, index, self.components)
-            return pd.Series(means @ self.weights.to_numpy(), index, name=self.model.endog_names)
-        found = self._new_posterior(new, x, self._new_groups(new, groups, len(x)))
-        posterior = pd.DataFrame(found, index, self.components)
-        if which == "posterior":
-            return posterior
-        labels = pd.Series(posterior.to_numpy().argmax(axis=1) + 1, index, name="component")
-        bad = posterior.isna().any(axis=1)
-        return labels.astype("Int64").mask(bad) if bad.any() else labels
+        unknown = set(columns) - {"groups", "offset", "exposure", "trials", "choice_set"}
+        if unknown:
+            raise InputError(f"predict does not know {', '.join(sorted(unknown))}")
+        return predict(self, new, which, columns)
 
-    def _own_regressors(self) -> tuple[Array, pd.Index]:
-        x, units = self.model.source.x, self.model.units
-        if units.order is not None:
-            back = np.empty_like(x)
-            back[units.order] = x
-            x = back
-        return x, self.model.index
+    def assign(self, new: Any, **columns: Any) -> pd.DataFrame:
+        """Place new customers: label, certainty and probabilities of each new row.
 
-    def _new_groups(self, new: Any, groups: Any, rows: int) -> pd.Index | None:
-        """Groups of new rows: as given, from the groups' column, or None."""
-        if self.model.units.labels is None:
-            return None
-        if groups is None:
-            frame = new if isinstance(new, np.ndarray) else as_frame(new)
-            name = self.model.groups_name
-            if name is None or isinstance(frame, np.ndarray) or name not in frame.columns:
-                return None
-            groups = frame[name]
-        if len(groups) != rows:
-            raise InputError(f"groups has length {len(groups)}, but there are {rows} new rows")
-        return pd.Index(groups)
+        Parameters
+        ----------
+        new, **columns
+            As in `predict`.
+        """
+        posterior = self.predict(new, "posterior", **columns)
+        label = self.predict(new, "label", **columns)
+        first = pd.DataFrame({"component": label, "certainty": posterior.max(axis=1)})
+        named = posterior.rename(columns=lambda j: f"p{j}")
+        return first.join(named) if first.index.is_unique else pd.concat([first, named], axis=1)
 
-    def _new_posterior(self, new: Any, x: Array, groups: pd.Index | None) -> Array:
-        """Posterior of new rows, (rows, k): by response, by group, or the weights."""
-        good = np.isfinite(x).all(axis=1)
-        out = np.full((len(x), self.k), np.nan)
-        out[good] = self.weights.to_numpy()
-        labels = self.model.units.labels
-        if groups is not None and labels is not None:
-            # What is known of a group from the fit, unless it answers anew below.
-            known = labels.get_indexer(groups)
-            out[good & (known >= 0)] = self._posterior.T[known[good & (known >= 0)]]
-        y = self.model.design.responses(new)
-        seen = good & np.isfinite(y) if y is not None else np.zeros(len(x), dtype=bool)
-        if y is None or not seen.any():
-            return out
-        # Rows without a group stand for themselves.
-        codes = np.arange(len(x)) if groups is None else pd.factorize(groups)[0]
-        codes = np.where(codes < 0, len(x) + np.arange(len(x)), codes)
-        found = self._posterior_given(x[seen], y[seen], codes[seen])
-        out[good & np.isin(codes, found.index)] = found.loc[
-            codes[good & np.isin(codes, found.index)]
-        ].to_numpy()
-        return out
+    def simulate(self, seed: int = 0) -> pd.DataFrame:
+        """Draw responses and labels from the fit, for the model's own rows.
 
-    def _posterior_given(self, x: Array, y: Array, codes: NDArray[np.intp]) -> pd.DataFrame:
-        """Posterior of each unit of new rows with responses."""
-        kept = np.ones(len(y), dtype=bool)
-        units = make_units(codes, None, kept, pd.RangeIndex(len(y)))
-        source = MemorySource(units.sort(x), units.sort(y), None, units.starts)
-        posterior = source.sweep(Posterior(self.model.family), self._rule).join().T
-        return pd.DataFrame(posterior, units.labels)
+        Returns
+        -------
+        DataFrame
+            A column with the response's name and a column "component", indexed
+            like the data.
+        """
+        return simulate(self, seed)
+
+    # Segments
+
+    def segments(self) -> pd.DataFrame:
+        """Size, share, certainty, coefficients and elasticities of each segment."""
+        return market.segments(self)
+
+    def profile(self, data: pd.DataFrame) -> market.SegmentProfile:
+        """Describe the segments by variables that were not in the model."""
+        return market.profile(self, data)
+
+    def classification(self) -> market.Classification:
+        """Average posterior table and expected misclassification."""
+        return market.classification(self)
+
+    def importance(self) -> pd.DataFrame:
+        """Conjoint importance of each attribute, in percent."""
+        return market.importance(self)
+
+    def wtp(self, price: str, alpha: float = 0.05) -> pd.DataFrame:
+        """Willingness to pay: minus each coefficient over that of the price.
+
+        Parameters
+        ----------
+        price : str
+            The price's term.
+        alpha : float
+            Intervals cover 1 - alpha.
+
+        Returns
+        -------
+        DataFrame
+            By component and term: wtp, std err (delta method), z, P>|z|, bounds.
+        """
+        return willingness_to_pay(self, price, check_alpha(alpha))

@@ -8,7 +8,7 @@ import numpy as np
 
 from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
 from mixreg.estimators.loop import Progress
-from mixreg.families import Gaussian
+from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.sources import MemorySource, Source
 from mixreg.sources.memory import condensed, condensing_pays
@@ -20,23 +20,22 @@ NEWTON_STEPS = 25
 
 def run_em(
     source: MemorySource,
-    family: Gaussian,
+    mixture: Mixture,
     start: Parameters,
     control: Control,
     progress: Progress | None = None,
 ) -> Fit:
     """EM, then Newton steps, then EM again if the steps did not settle it."""
     first = replace(control, tol=max(control.tol, HANDOVER))
-    fit, em = _first_run(source, family, start, first, progress)
+    fit, em = _first_run(source, mixture, start, first, progress)
     if fit.reason != "converged" or control.tol > HANDOVER:
         return fit
     left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
-    if not bound_binds(family, fit.params):
-        layout = Layout(start.k, ("",) * start.coef.shape[1], family.equal_variance)
-        newton = Newton(family, layout, source.row_weight)
+    if not mixture.family.bound_binds(fit.params):
+        newton = Newton(mixture, standard_layout(mixture, start), source.row_weight)
         steps = replace(left, max_iter=min(NEWTON_STEPS, left.max_iter))
         end = iterate(source, newton, fit.params.stacked(), steps, progress)[0]
-        if not bound_binds(family, end.params):
+        if not mixture.family.bound_binds(end.params):
             fit = _joined(fit, end)
             if fit.reason == "converged":
                 return fit
@@ -46,23 +45,24 @@ def run_em(
 
 def _first_run(
     source: MemorySource,
-    family: Gaussian,
+    mixture: Mixture,
     start: Parameters,
     control: Control,
     progress: Progress | None,
 ) -> tuple[Fit, EM]:
     """EM until its steps are small or its residuals vanish."""
-    em = EM(family)
+    em = EM(mixture)
     # Long groups are condensed for EM; the finish, and its numbers, are on rows.
-    data: Source = condensed(source) if condensing_pays(source) else source
+    short = mixture.family.linear and condensing_pays(source)
+    data: Source = condensed(source) if short else source
     fit = iterate(data, em, start.stacked(), control, progress)[0]
     if fit.reason == "exact":
         # Hard labels take an exact fit from small residuals to none.
-        hard = iterate(source, AltMin(family), fit.params.stacked(), control)[0]
+        hard = iterate(source, AltMin(mixture), fit.params.stacked(), control)[0]
         if hard.reason == "exact":
             return replace(hard, history=fit.history, n_iter=fit.n_iter + hard.n_iter), em
         # The noise is tiny but there: EM goes on, and is not stopped by it.
-        em = EM(family, exact=0.0)
+        em = EM(mixture, exact=0.0)
         return _joined(fit, iterate(source, em, fit.params.stacked(), control, progress)[0]), em
     if data is not source and fit.reason != "converged":
         # Cross products resolve residuals only down to rounding; rows do better.
@@ -72,25 +72,25 @@ def _first_run(
 
 def run_altmin(
     source: MemorySource,
-    family: Gaussian,
+    mixture: Mixture,
     start: Parameters,
     control: Control,
     progress: Progress | None = None,
 ) -> Fit:
     """The paper's alternating minimisation."""
-    return iterate(source, AltMin(family), start.stacked(), control, progress)[0]
+    return iterate(source, AltMin(mixture), start.stacked(), control, progress)[0]
 
 
 def run_resampled(
     source: MemorySource,
-    family: Gaussian,
+    mixture: Mixture,
     start: Parameters,
     parts: int,
     rng: np.random.Generator,
 ) -> Fit:
     """The same with a fresh part of the data in each iteration."""
     fresh = tuple(source.split(parts, rng))
-    fit = iterate(source, AltMin(family, fresh), start.stacked(), Control(parts))[0]
+    fit = iterate(source, AltMin(mixture, fresh), start.stacked(), Control(parts))[0]
     return replace(fit, reason="resampled")
 
 
@@ -100,8 +100,16 @@ def _joined(first: Fit, second: Fit) -> Fit:
     return replace(second, history=history, n_iter=first.n_iter + second.n_iter)
 
 
-def bound_binds(family: Gaussian, params: Parameters) -> bool:
-    """Whether the smallest variance sits at the bound."""
-    variance = params.dispersion
-    least = family.variance_ratio * variance.max() * (1 + 1e-6)
-    return bool(not family.equal_variance and variance.min() <= least and params.k > 1)
+def standard_layout(mixture: Mixture, params: Parameters) -> Layout:
+    """The flat vector of a mixture in standard coordinates."""
+    family, (k, p) = mixture.family, params.coef.shape
+    return Layout(
+        k,
+        ("",) * p,
+        family.equal_dispersion,
+        family.dispersion_name,
+        family.dispersion_power,
+        tuple(range(p - mixture.shared, p)),
+        ("",) * mixture.gate_terms if mixture.gate_terms > 1 else (),
+        mixture.background is not None,
+    )

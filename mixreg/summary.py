@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import norm
 from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
+
+from mixreg.gating import log_prior
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -33,8 +36,21 @@ def make_summary(results: MixRegResults, alpha: float) -> Summary:
     width = _width(results)
     summary.tables.append(_header(results, width))
     summary.tables.append(_weights_table(results, alpha, width))
-    for component in results.components:
-        summary.tables.append(_component_table(results, int(component), alpha, width))
+    layout = results.model.layout
+    own, shared = list(layout.own), list(layout.shared)
+    names, index = results.model.exog_names, layout.coef_index()
+    for j in results.components:
+        if own:
+            stubs = [names[i] for i in own]
+            title = f"Component {j}"
+            table = _coefficient_table(results, index[j - 1, own], stubs, title, alpha, width)
+            summary.tables.append(table)
+    if shared:
+        stubs, title = [names[i] for i in shared], "All components (shared)"
+        table = _coefficient_table(results, index[0, shared], stubs, title, alpha, width)
+        summary.tables.append(table)
+    if layout.gate:
+        summary.tables += _gate_tables(results, alpha, width)
     notes = [fill(note, width) for note in _notes(results)]
     summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
     return summary
@@ -42,7 +58,8 @@ def make_summary(results: MixRegResults, alpha: float) -> Summary:
 
 def _width(results: MixRegResults) -> int:
     """Width of all tables: term names and six columns of numbers."""
-    return max(13, *(len(term) for term in results.model.exog_names)) + 66
+    names = [*results.model.exog_names, *results.model.layout.gate]
+    return max(13, *(len(name) for name in names)) + 66
 
 
 def _table(
@@ -65,12 +82,13 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
     agreed = "-" if race is None else f"{race.agreed} of {race.finalists}"
     if results.solution.certified:
         agreed = "certified"
+    components = str(results.k) + (" and noise" if results.model.noise else "")
     left = [
         ("Dep. Variable:", results.model.endog_names),
         ("Method:", METHOD_NAMES[results.method]),
         ("No. Observations:", str(results.nobs)),
         ("No. Groups:", "-" if results.ngroups is None else str(results.ngroups)),
-        ("Components:", str(results.k)),
+        ("Components:", components),
         ("Parameters:", str(results.df_model)),
         ("Stopped:", f"{STOPPED[fit.reason]} ({results.n_iter} it.)"),
     ]
@@ -83,6 +101,10 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         ("Starts agreed:", agreed),
         ("Swaps kept:", "-" if race is None else f"{race.accepted} of {race.swaps}"),
     ]
+    family = results.model.family
+    if not family.linear:
+        left.insert(1, ("Family:", family.name))
+        right.insert(0, ("Link:", family.link_name))
     rows = [[a[1], f"  {b[0]}", b[1]] for a, b in zip(left, right, strict=True)]
     rest = width - 18 - 18 - 3
     layout = dict(
@@ -92,7 +114,7 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         data_aligns="rlr",
     )
     stubs = [label for label, _ in left]
-    title = "Mixture of Linear Regressions"
+    title = f"Mixture of {results.model.family.title}"
     return SimpleTable(rows, None, stubs, title=title, txt_fmt=layout)
 
 
@@ -103,21 +125,21 @@ def _number(value: float) -> str:
 def _weights_table(results: MixRegResults, alpha: float, width: int) -> SimpleTable:
     """Weights with standard errors, residual deviations, and segment sizes."""
     frame = weights_frame(results, alpha)
-    header = ["weight", "std err", *_interval_names(alpha), "sigma", "rows"]
-    rows = [
-        [
-            *(f"{v:.3f}" for v in (row.weight, row.weight_se, row.lower, row.upper)),
-            f"{row.sigma:.4g}",
-            str(int(row.rows)),
-        ]
-        for row in frame.itertuples()
-    ]
+    scale = results.model.family.dispersion_name
+    header = ["weight", "std err", *_interval_names(alpha), *([scale] if scale else []), "rows"]
+    rows = []
+    for row in frame.itertuples():
+        numbers = [f"{v:.3f}" for v in (row.weight, row.weight_se, row.lower, row.upper)]
+        if scale:
+            numbers.append(f"{row.scale:.4g}" if row.Index else "-")
+        rows.append([*numbers, str(int(row.rows))])
     if results.ngroups is not None:
         header.append("groups")
         for row, count in zip(rows, frame["groups"], strict=True):
             row.append(str(int(count)))
-    stubs = [f"Component {j}" for j in results.components]
-    return _table(rows, header, stubs, "Mixing weights and segments", width)
+    stubs = [f"Component {j}" if j else "Noise" for j in results.classes]
+    average = "Average weights" if results.model.layout.gate else "Mixing weights"
+    return _table(rows, header, stubs, f"{average} and segments", width)
 
 
 def _interval_names(alpha: float) -> list[str]:
@@ -129,49 +151,91 @@ def weights_frame(results: MixRegResults, alpha: float = 0.05) -> pd.DataFrame:
 
     Intervals of weights are made on the logit scale, so they stay in (0, 1).
     """
-    layout, params = results.model.layout, results._estimate.params
-    pi, sigma = params.weights, np.sqrt(params.dispersion)
-    weight_se = sigma_se = np.full(results.k, np.nan)
-    if results._estimate.cov is not None:
+    pi, scale = results.weights.to_numpy(), results.scale.to_numpy()
+    weight_se, scale_se = weight_errors(results), np.full(results.k, np.nan)
+    index = results.model.layout.scale_index()
+    if results._estimate.cov is not None and index.size:
         cov = results._estimate.finite_cov
-        gate = layout.gating_index()
-        slope = (np.diag(pi) - np.outer(pi, pi))[:, 1:]
-        inner = slope @ cov[np.ix_(gate, gate)] @ slope.T
-        weight_se = np.sqrt(np.maximum(np.diag(inner), 0.0))
-        scale = layout.scale_index()
-        sigma_se = sigma * np.sqrt(np.maximum(cov[scale, scale], 0.0))
-        weight_se, sigma_se = (np.where(se > 1e100, np.inf, se) for se in (weight_se, sigma_se))
+        scale_se = scale * np.sqrt(np.maximum(cov[index, index], 0.0))
+        scale_se = np.where(scale_se > 1e100, np.inf, scale_se)
     with np.errstate(divide="ignore", invalid="ignore"):
         logit = np.log(pi) - np.log1p(-pi)
         half = norm.isf(alpha / 2) * weight_se / (pi * (1 - pi))
-    if results.k == 1:
-        lower = upper = np.ones(1)
-    else:
+    lower = upper = np.ones(1)
+    if len(pi) > 1:
         lower, upper = expit(logit - half), expit(logit + half)
-    counts = np.bincount(results.labels, minlength=results.k + 1)[1:]
+    extra = [np.nan] * (len(pi) - results.k)
     frame = pd.DataFrame(
         {
             "weight": pi,
             "weight_se": weight_se,
             "lower": lower,
             "upper": upper,
-            "sigma": sigma,
-            "sigma_se": sigma_se,
-            "rows": counts,
+            "scale": [*scale, *extra],
+            "scale_se": [*scale_se, *extra],
+            "rows": _counts(results, results.labels),
         },
-        index=results.components,
+        index=results.classes,
     )
     if results.ngroups is not None:
-        frame["groups"] = np.bincount(results.group_labels, minlength=results.k + 1)[1:]
+        frame["groups"] = _counts(results, results.group_labels)
     return frame
 
 
-def _component_table(
-    results: MixRegResults, component: int, alpha: float, width: int
+def _counts(results: MixRegResults, labels: pd.Series) -> list[int]:
+    counts = labels.value_counts()
+    return [int(counts.get(j, 0)) for j in results.classes]
+
+
+def weight_errors(results: MixRegResults) -> NDArray[np.float64]:
+    """Standard errors of the weights, by the delta method."""
+    estimate, source = results._estimate, results.model.source
+    classes = len(results.classes)
+    if estimate.cov is None:
+        return np.full(classes, np.nan)
+    gate = results.model.layout.gating_index()
+    inner = estimate.finite_cov[np.ix_(gate, gate)]
+    prior = np.exp(log_prior(source.as_block(), estimate.params))
+    z = np.ones((1, 1)) if source.z is None else source.z
+    weight = None if source.z is None else source.weight
+    # Derivative of each average probability in the gate of classes 2..K.
+    slope = np.empty((classes, classes - 1, z.shape[1]))
+    for j in range(classes):
+        for other in range(1, classes):
+            each = prior[j] * ((j == other) - prior[other])
+            slope[j, other - 1] = np.average(each[:, None] * z, axis=0, weights=weight)
+    flat = slope.reshape(classes, -1)
+    errors = np.sqrt(np.maximum(np.einsum("ij,jl,il->i", flat, inner, flat), 0.0))
+    return np.where(errors > 1e100, np.inf, errors)
+
+
+def _gate_tables(results: MixRegResults, alpha: float, width: int) -> list[SimpleTable]:
+    """One table of the class probabilities for each component but the first."""
+    layout = results.model.layout
+    gate = layout.gating_index().reshape(-1, len(layout.gate))
+    tables = []
+    for j, index in zip(results.classes[1:], gate, strict=True):
+        name = f"component {j}" if j else "noise"
+        title = f"Who is in {name}, against component 1 (multinomial logit; OR: odds ratio)"
+        table = _coefficient_table(results, index, list(layout.gate), title, alpha, width, True)
+        tables.append(table)
+    return tables
+
+
+def _coefficient_table(
+    results: MixRegResults,
+    index: NDArray[np.intp],
+    stubs: list[str],
+    title: str,
+    alpha: float,
+    width: int,
+    odds: bool = False,
 ) -> SimpleTable:
-    index = results.model.layout.coef_index()[component - 1]
+    """Coefficients with standard errors, z, p and intervals; with odds ratios if asked."""
     header = ["coef", "std err", "z", "P>|z|", *_interval_names(alpha)]
-    coef = results.params.to_numpy()[index]
+    coef = results._estimate.vector[index]
+    ratios = [[forg(float(np.exp(min(c, 700.0))), prec=4)] for c in coef] if odds else None
+    header += ["OR"] if odds else []
     if results._estimate.cov is None:
         numbers = [[forg(c, prec=4), *["-"] * 5] for c in coef]
     else:
@@ -187,7 +251,9 @@ def _component_table(
             [forg(c, prec=4), forg(se), f"{z:.3f}", f"{p:.3f}", forg(low), forg(high)]
             for c, (se, z, p, low, high) in zip(coef, parts, strict=True)
         ]
-    return _table(numbers, header, results.model.exog_names, f"Component {component}", width)
+    if ratios is not None:
+        numbers = [a + b for a, b in zip(numbers, ratios, strict=True)]
+    return _table(numbers, header, stubs, title, width)
 
 
 def _sampled(results: MixRegResults) -> bool:
@@ -206,10 +272,22 @@ def _notes(results: MixRegResults) -> list[str]:
             "Zero loss, but no proof of recovery: some component has too few rows of its own "
             "to be told from chance. Try a smaller k."
         )
-    if results.model.family.equal_variance:
-        notes.append("All components share one residual variance (equal_variance=True).")
+    family = results.model.family
+    if family.equal_dispersion and family.dispersion_name:
+        what = "residual variance" if family.dispersion_name == "sigma" else family.dispersion_name
+        notes.append(f"All components share one {what} (equal_variance=True).")
+    if results.model.source.known is not None:
+        known = int((results.model.source.known >= 0).sum())
+        notes.append(f"Labels of {known} rows or groups were known and are kept.")
+    if results.model.noise:
+        notes.append("Noise spreads evenly over the range of the response; its label is 0.")
+    for j in estimate.separated:
+        notes.append(
+            f"Component {j + 1} is separated: its coefficients run off to infinity, and only the "
+            "log-likelihood means something. Try a smaller k or fewer terms."
+        )
     if solution.binds:
-        ratio = results.model.family.variance_ratio
+        ratio = getattr(family, "variance_ratio", 0.0)
         notes.append(
             f"The bound on the variances binds (variance_ratio={ratio:g}): a component singles "
             "out a few rows. Try a smaller k, or equal_variance=True. Standard errors take the "

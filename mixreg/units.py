@@ -51,12 +51,14 @@ class Units:
         ordered = self.sort(values)
         first = ordered[self.starts]
         sizes = np.diff(self.starts, append=len(ordered))
-        varies = np.flatnonzero(ordered != np.repeat(first, sizes))
+        varies = ordered != np.repeat(first, sizes, axis=0)
+        varies = np.flatnonzero(varies if varies.ndim == 1 else varies.any(axis=1))
         if varies.size:
             unit = int(np.searchsorted(self.starts, varies[0], side="right")) - 1
+            group = plain_value(self.labels[unit])
             raise InputError(
-                f"{name} within group {_plain(self.labels[unit])!r}; a group counts as a whole, "
-                "so give all its rows the same value"
+                f"{name} within group {group!r}; a group counts as a whole, so give all its "
+                "rows the same value"
             )
         return first
 
@@ -102,20 +104,29 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
     return values
 
 
-def present(*columns: Any) -> NDArray[np.bool_] | None:
+def present(columns: dict[str, Any]) -> NDArray[np.bool_] | None:
     """Rows at which none of the columns is missing; None if all columns are None."""
-    masks = [np.asarray(pd.notna(values)) for values in columns if values is not None]
-    if not masks:
+    given = {name: values for name, values in columns.items() if values is not None}
+    if not given:
         return None
+    masks = [np.asarray(pd.notna(values)) for values in given.values()]
     if len({len(mask) for mask in masks}) > 1:
-        raise InputError(
-            f"groups and weights have different lengths: {' and '.join(str(len(m)) for m in masks)}"
-        )
+        lengths = ", ".join(f"{name} {len(values)}" for name, values in given.items())
+        raise InputError(f"columns have different lengths: {lengths}")
     return np.asarray(np.logical_and.reduce(masks))
 
 
-def make_units(groups: Any, weights: Any, kept: NDArray[np.bool_], index: pd.Index) -> Units:
-    """Sort out groups and weights of the rows that were kept."""
+def make_units(
+    groups: Any,
+    weights: Any,
+    kept: NDArray[np.bool_],
+    index: pd.Index,
+    sets: NDArray[np.intp] | None = None,
+) -> Units:
+    """Sort out groups and weights of the rows that were kept.
+
+    With `sets`, rows of one set are contiguous within their group.
+    """
     weight = None if weights is None else _check_weights(np.asarray(weights)[kept], index)
     if groups is None:
         return Units(None, None, None, weight)
@@ -123,8 +134,9 @@ def make_units(groups: Any, weights: Any, kept: NDArray[np.bool_], index: pd.Ind
     codes, labels = pd.factorize(values)
     labels = pd.Index(labels)
     order = None
-    if np.any(np.diff(codes) < 0):
-        order = np.argsort(codes, kind="stable")
+    within = np.zeros(len(codes), dtype=np.intp) if sets is None else sets
+    if np.any(np.diff(codes) < 0) or np.any((np.diff(codes) == 0) & (np.diff(within) < 0)):
+        order = np.lexsort((within, codes))
         codes = codes[order]
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     units = Units(order, starts, labels, None)
@@ -133,7 +145,7 @@ def make_units(groups: Any, weights: Any, kept: NDArray[np.bool_], index: pd.Ind
     return units
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A numpy scalar as the Python value it prints best as."""
     return value.item() if isinstance(value, np.generic) else value
 

@@ -10,7 +10,7 @@ tolerance depends on units, and the paper's moments apply to real designs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,13 @@ class Whitening:
         Least squares for all rows, in standard coordinates.
     variance : float
         Its residual variance, in standard coordinates.
+    linear : Whitening or None
+        In families other than the linear one, the standard coordinates of the
+        surrogate response, which starts are looked for in.
+    dispersion : float
+        In those families, the dispersion of the pooled fit.
+    gate : (q, q) array or None
+        Standard concomitants are z @ gate.
     """
 
     basis: Array
@@ -92,6 +99,9 @@ class Whitening:
     rows: float
     pooled: Array
     variance: float
+    linear: Whitening | None = None
+    dispersion: float = 1.0
+    gate: Array | None = None
 
     @property
     def has_constant(self) -> bool:
@@ -103,7 +113,8 @@ class Whitening:
         coef = self.scale * (params.coef @ self.basis.T)
         if self.constant is not None:
             coef = coef + self.shift * self.constant
-        return Parameters(coef, params.dispersion * self.scale**2, params.gating)
+        gate = params.gating if self.gate is None else params.gating @ self.gate.T
+        return Parameters(coef, params.dispersion * self.scale**2, gate)
 
     def from_user(self, params: Parameters) -> Parameters:
         """Parameters in standard coordinates."""
@@ -111,19 +122,33 @@ class Whitening:
         if self.constant is not None:
             coef = coef - self.shift * self.constant
         standard = np.asarray(np.linalg.solve(self.basis, coef.T / self.scale).T)
-        return Parameters(standard, params.dispersion / self.scale**2, params.gating)
+        gate = params.gating
+        if self.gate is not None and gate.shape[-1] == self.gate.shape[0]:
+            gate = np.asarray(np.linalg.solve(self.gate, gate.T).T)
+        return Parameters(standard, params.dispersion / self.scale**2, gate)
 
     def log_likelihood(self, standard: float) -> float:
         """Log-likelihood in the user's units."""
         return standard - self.rows * float(np.log(self.scale))
 
+    def lift(self, coef: Array) -> Array:
+        """Coefficients for the standard response as ones for the response itself."""
+        out = self.scale * coef
+        if self.constant is not None:
+            out[..., 0] += self.shift
+        return np.asarray(out)
+
     def start(self, k: int) -> Parameters:
         """Give k copies of the pooled fit."""
-        return Parameters.uniform(np.tile(self.pooled, (k, 1)), max(self.variance, 1e-24))
+        spread = max(self.variance, 1e-24) if self.linear is None else self.dispersion
+        return Parameters.uniform(np.tile(self.pooled, (k, 1)), spread)
 
 
-def whitening(total: Triangle, terms: tuple[str, ...]) -> Whitening:
+def whitening(total: Triangle, terms: tuple[str, ...], shared: tuple[int, ...] = ()) -> Whitening:
     """Find standard coordinates from the triangular factor of all rows.
+
+    Standard regressors made of shared terms come last, and the others have no
+    part in them, so that a coefficient in common stays one.
 
     Raises
     ------
@@ -134,14 +159,21 @@ def whitening(total: Triangle, terms: tuple[str, ...]) -> Whitening:
     factor, cross = total.factor[:p, :p], total.factor[:p, p + 1]
     last = math.hypot(total.factor[p, p + 1], total.factor[p + 1, p + 1])
     check_rank(factor, terms)
+    order = [*(i for i in range(p) if i not in shared), *shared]
+    turn, factor = np.linalg.qr(factor[:, order]) if shared else (np.eye(p), factor)
+    cross = turn.T @ cross
     # The column of ones in the orthonormal basis of the regressors, and how
-    # much of it lies outside their span.
-    ones, outside = total.factor[:p, p] / np.sqrt(n), abs(total.factor[p, p]) / np.sqrt(n)
+    # much of it lies outside the span of those that are not shared.
+    own = p - len(shared)
+    ones = turn.T @ total.factor[:p, p] / np.sqrt(n)
+    outside = math.hypot(total.factor[p, p] / np.sqrt(n), *ones[own:])
     rotation, constant = np.eye(p), None
-    if outside < CONSTANT_TOLERANCE:
-        constant = solve_triangular(factor, ones) * np.sqrt(n)
-        rotation = _rotation_to(ones / np.linalg.norm(ones))
-    basis = solve_triangular(factor, rotation) * np.sqrt(n)
+    if own and outside < CONSTANT_TOLERANCE:
+        constant = np.empty(p)
+        constant[order] = solve_triangular(factor, ones) * np.sqrt(n)
+        rotation[:own, :own] = _rotation_to(ones[:own] / np.linalg.norm(ones[:own]))
+    basis = np.empty((p, p))
+    basis[order] = solve_triangular(factor, rotation) * np.sqrt(n)
     shift = total.sum_y / n if constant is not None else 0.0
     along = rotation.T @ (cross / np.sqrt(n))
     if constant is not None:
@@ -158,6 +190,29 @@ def whitening(total: Triangle, terms: tuple[str, ...]) -> Whitening:
             f"the response has standard deviation {scale:.3g}, too extreme to square; rescale it"
         )
     return Whitening(basis, shift, scale, constant, n, along / scale, (left / scale) ** 2)
+
+
+def for_family(linear: Whitening) -> Whitening:
+    """The same regressors with the response as it is, for families that are not linear."""
+    pooled = linear.lift(linear.pooled)
+    variance = linear.variance * linear.scale**2
+    return replace(linear, shift=0.0, scale=1.0, pooled=pooled, variance=variance, linear=linear)
+
+
+def gate_basis(z: Array, weight: Array | None, terms: tuple[str, ...]) -> Array:
+    """Coordinates in which concomitants are orthonormal, a constant first if there is one."""
+    units, q = z.shape
+    rows = np.column_stack([z, np.ones(units)])
+    total = float(units)
+    if weight is not None:
+        rows, total = rows * np.sqrt(weight)[:, None], float(weight.sum())
+    rows = np.concatenate([rows, np.zeros((max(0, q + 1 - units), q + 1))])
+    factor = np.asarray(np.linalg.qr(rows, mode="r")) / np.sqrt(total)
+    check_rank(factor[:q, :q], terms)
+    ones, rotation = factor[:q, q], np.eye(q)
+    if abs(factor[q, q]) < CONSTANT_TOLERANCE:
+        rotation = _rotation_to(ones / np.linalg.norm(ones))
+    return np.asarray(solve_triangular(factor[:q, :q], rotation))
 
 
 def _rotation_to(direction: Array) -> Array:

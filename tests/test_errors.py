@@ -157,7 +157,7 @@ Y, X = NUMBERS["y"].to_numpy(), NUMBERS[["x1", "x2"]].to_numpy()
         (Y, np.where(X > 2, np.inf, X), {}, "column x[12] is infinite in row"),
         (Y, X, {"groups": np.ones(5)}, "groups.* length 5"),
         (Y, X, {"weights": np.ones(5)}, "weights.* length 5"),
-        (Y, X, {"groups": np.ones(60), "weights": np.ones(5)}, "different lengths: 60 and 5"),
+        (Y, X, {"groups": np.ones(60), "weights": np.ones(5)}, "groups 60, weights 5"),
         (Y, X, {"groups": "shop"}, "groups='shop' was not found; pass an array"),
         (Y, X, {"weights": -np.ones(60)}, "weights must be finite and not negative; row 0 has -1"),
         (Y, X, {"k": 0}, "k must be a whole number of at least 1"),

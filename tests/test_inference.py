@@ -328,7 +328,7 @@ def test_weights_and_sigmas_by_the_delta_method(k, equal):
     frame = weights_frame(res)
     for column, values in (
         ("weight", lambda v: layout.unpack(v).weights),
-        ("sigma", lambda v: np.sqrt(layout.unpack(v).dispersion)),
+        ("scale", lambda v: np.sqrt(layout.unpack(v).dispersion)),
     ):
         J = differences(values, at, 1e-4)
         assert_allclose(frame[column], values(at), rtol=1e-12)

@@ -10,6 +10,7 @@ from mixreg import MixReg, datasets
 from mixreg.estimators import EM, AltMin, Control, Newton, iterate
 from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
+from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import MemorySource
@@ -33,7 +34,7 @@ def source_of(name: str) -> MemorySource:
 
 FAMILIES = {
     "free": Gaussian(),
-    "equal": Gaussian(equal_variance=True),
+    "equal": Gaussian(equal_dispersion=True),
     "bound": Gaussian(variance_ratio=0.7),
 }
 DATA = ["rows", "grouped", "weighted", "weighted grouped", "tones", "cheese"]
@@ -64,7 +65,7 @@ def passes(source, estimator, params: Parameters, n: int) -> tuple[np.ndarray, P
 @pytest.mark.parametrize("data", DATA)
 def test_every_em_step_raises_the_log_likelihood(data, family):
     source, starts = starts_for(source_of(data), 3, 4)
-    objectives, last = passes(source, EM(FAMILIES[family]), starts, 40)
+    objectives, last = passes(source, EM(Mixture(FAMILIES[family])), starts, 40)
     steps, rounding = np.diff(objectives, axis=0), 1e-11 * (1 + np.abs(objectives[1:]))
     assert (steps >= -rounding).all()
     assert (steps[0] > 0).all()
@@ -74,14 +75,14 @@ def test_every_em_step_raises_the_log_likelihood(data, family):
 
 def test_the_bound_was_put_to_the_test():
     source, starts = starts_for(source_of("tones"), 3, 4)
-    _, last = passes(source, EM(FAMILIES["bound"]), starts, 40)
+    _, last = passes(source, EM(Mixture(FAMILIES["bound"])), starts, 40)
     assert_allclose(last.dispersion.min(axis=0) / last.dispersion.max(axis=0), 0.7, rtol=1e-9)
 
 
 @pytest.mark.parametrize("data", ["grouped", "weighted grouped", "cheese"])
 def test_condensed_groups_take_the_same_steps(data):
     source, starts = starts_for(source_of(data), 3, 2)
-    em = EM(Gaussian())
+    em = EM(Mixture(Gaussian()))
     by_rows, end_rows = passes(source, em, starts, 20)
     short, end_short = passes(condensed(source), em, starts, 20)
     assert_allclose(short, by_rows, rtol=1e-8)
@@ -90,12 +91,12 @@ def test_condensed_groups_take_the_same_steps(data):
 
 def test_em_converges_where_a_step_changes_nothing():
     source, starts = starts_for(source_of("rows"), 2, 3)
-    for fit in iterate(source, EM(Gaussian()), starts, Control(2000, 1e-12)):
+    for fit in iterate(source, EM(Mixture(Gaussian())), starts, Control(2000, 1e-12)):
         assert fit.reason == "converged"
         assert fit.converged
         assert fit.n_iter == len(fit.history) - 1
         assert fit.objective == fit.history[-1]
-        objectives, after = passes(source, EM(Gaussian()), fit.params.stacked(), 1)
+        objectives, after = passes(source, EM(Mixture(Gaussian())), fit.params.stacked(), 1)
         assert objectives[0, 0] == pytest.approx(fit.objective, abs=1e-12 * abs(fit.objective))
         assert_allclose(after.run(0).coef, fit.params.coef, atol=1e-4)
 
@@ -103,10 +104,10 @@ def test_em_converges_where_a_step_changes_nothing():
 def test_runs_do_not_depend_on_their_neighbours():
     source, starts = starts_for(source_of("rows"), 2, 4)
     control = Control(300, 1e-9)
-    together = iterate(source, EM(Gaussian()), starts, control)
+    together = iterate(source, EM(Mixture(Gaussian())), starts, control)
     assert len({fit.n_iter for fit in together}) > 1
     for run, fit in enumerate(together):
-        alone = iterate(source, EM(Gaussian()), starts.take([run]), control)[0]
+        alone = iterate(source, EM(Mixture(Gaussian())), starts.take([run]), control)[0]
         assert fit.n_iter == alone.n_iter
         assert_allclose(fit.history, alone.history, rtol=1e-10)
         assert_allclose(fit.params.coef, alone.params.coef, rtol=1e-7, atol=1e-9)
@@ -115,18 +116,22 @@ def test_runs_do_not_depend_on_their_neighbours():
 @pytest.mark.parametrize("max_iter", [0, 1, 7])
 def test_running_out_of_iterations(max_iter):
     source, starts = starts_for(source_of("rows"), 3, 1)
-    fit = iterate(source, EM(Gaussian()), starts, Control(max_iter, 0.0))[0]
+    fit = iterate(source, EM(Mixture(Gaussian())), starts, Control(max_iter, 0.0))[0]
     assert fit.reason == "max_iter"
     assert not fit.converged
     assert fit.n_iter == max_iter
-    assert_allclose(passes(source, EM(Gaussian()), starts, max_iter)[0][:, 0], fit.history)
+    assert_allclose(passes(source, EM(Mixture(Gaussian())), starts, max_iter)[0][:, 0], fit.history)
 
 
 def test_progress_is_told_every_iteration():
     source, starts = starts_for(source_of("rows"), 2, 2)
     told = []
     fits = iterate(
-        source, EM(Gaussian()), starts, Control(5, 0.0), lambda i, value: told.append((i, value))
+        source,
+        EM(Mixture(Gaussian())),
+        starts,
+        Control(5, 0.0),
+        lambda i, value: told.append((i, value)),
     )
     assert [i for i, _ in told] == list(range(6))
     assert told[-1][1] == max(fit.objective for fit in fits)
@@ -145,24 +150,24 @@ def own_labels(source: MemorySource, params: Parameters) -> np.ndarray:
 @pytest.mark.parametrize("data", DATA)
 def test_altmin_never_raises_the_loss(data):
     source, starts = starts_for(source_of(data), 3, 4)
-    objectives, _ = passes(source, AltMin(Gaussian()), starts, 25)
+    objectives, _ = passes(source, AltMin(Mixture(Gaussian())), starts, 25)
     assert (np.diff(objectives, axis=0) >= -1e-10 * (1 + np.abs(objectives[1:]))).all()
 
 
 @pytest.mark.parametrize("data", DATA)
 def test_altmin_stops_when_no_label_changes(data):
     source, starts = starts_for(source_of(data), 3, 3)
-    for run, fit in enumerate(iterate(source, AltMin(Gaussian()), starts, Control(500))):
+    for run, fit in enumerate(iterate(source, AltMin(Mixture(Gaussian())), starts, Control(500))):
         assert fit.reason == "labels"
         labels = own_labels(source, fit.params)
-        refit = passes(source, AltMin(Gaussian()), fit.params.stacked(), 1)[1].run(0)
+        refit = passes(source, AltMin(Mixture(Gaussian())), fit.params.stacked(), 1)[1].run(0)
         assert_array_equal(own_labels(source, refit), labels)
         used = np.isin(np.arange(3), labels)
         assert_allclose(refit.coef[used], fit.params.coef[used], atol=1e-8)
         # It did not stop too late either: one iteration before, labels still changed.
         assert fit.n_iter > 2
         short = Control(fit.n_iter - 2)
-        earlier = iterate(source, AltMin(Gaussian()), starts.take([run]), short)[0]
+        earlier = iterate(source, AltMin(Mixture(Gaussian())), starts.take([run]), short)[0]
         assert earlier.reason == "max_iter"
         assert not np.array_equal(own_labels(source, earlier.params), labels)
 
@@ -172,9 +177,9 @@ def test_altmin_objective_is_minus_the_squared_error():
     params = starts.run(0)
     labels = own_labels(source, params)
     loss = ((source.y - (params.coef[labels] * source.x).sum(axis=1)) ** 2).sum()
-    sums = AltMin(Gaussian()).sweep(source, 0, starts)
+    sums = AltMin(Mixture(Gaussian())).sweep(source, 0, starts)
     assert sums.objective[0] == pytest.approx(-loss, rel=1e-12)
-    assert sums.mean_square[0] == pytest.approx(loss / source.rows, rel=1e-12)
+    assert Gaussian().mean_square(sums.family)[0] == pytest.approx(loss / source.rows, rel=1e-12)
 
 
 # Exact fits
@@ -187,7 +192,9 @@ def noiseless(seed: int = 3) -> tuple[MemorySource, Parameters]:
     return MemorySource(data.X, y), Parameters.uniform(near[:, None], 0.1)
 
 
-@pytest.mark.parametrize("estimator", [AltMin(Gaussian()), EM(Gaussian())], ids=["altmin", "em"])
+@pytest.mark.parametrize(
+    "estimator", [AltMin(Mixture(Gaussian())), EM(Mixture(Gaussian()))], ids=["altmin", "em"]
+)
 def test_a_perfect_fit_is_exact(estimator):
     source, start = noiseless()
     fit = iterate(source, estimator, start, Control(200))[0]
@@ -201,7 +208,7 @@ def test_a_perfect_fit_is_exact(estimator):
 def test_fresh_samples_are_used_one_after_the_other():
     source, start = noiseless()
     parts = tuple(source.split(3, np.random.default_rng(0)))
-    estimator = AltMin(Gaussian(), parts)
+    estimator = AltMin(Mixture(Gaussian()), parts)
     assert not estimator.monotone
     for iteration in range(4):
         sums = estimator.sweep(source, iteration, start)
@@ -221,16 +228,16 @@ def test_a_fit_on_fresh_samples_says_so():
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize("data", ["rows", "weighted grouped", "tones"])
 def test_newton_ends_where_the_gradient_vanishes(data, equal):
-    family = Gaussian(equal_variance=equal)
+    family = Gaussian(equal_dispersion=equal)
     source, starts = starts_for(source_of(data), 2, 1, seed=2)
-    near = iterate(source, EM(family), starts, Control(500, 1e-6))[0]
+    near = iterate(source, EM(Mixture(family)), starts, Control(500, 1e-6))[0]
     layout = Layout(2, ("",) * source.x.shape[1], equal)
-    newton = Newton(family, layout, source.row_weight)
+    newton = Newton(Mixture(family), layout, source.row_weight)
     end = iterate(source, newton, near.params.stacked(), Control(50, 1e-14))[0]
     assert end.reason == "converged"
     assert end.objective >= near.objective
     assert (np.diff(end.history) >= -1e-9).all()
-    sums = source.sweep(TakeInformation(family), end.params).contract(layout)
+    sums = source.sweep(TakeInformation(Mixture(family)), end.params).contract(layout)
     assert np.abs(sums.score).max() < 1e-5
     assert sums.objective[0] == pytest.approx(end.objective, rel=1e-13)
 

@@ -10,6 +10,7 @@ from mixreg.blocks import Block, GramBlock, column_pairs, condense
 from mixreg.estimators.expectation import HardAssignment, Posterior, SoftAssignment
 from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
+from mixreg.mixture import Mixture
 from mixreg.sources import MemorySource, memory, sweep
 from mixreg.sources.memory import BlockSource, condensed
 from mixreg.starts.moments import TakeMoments, TakeThird
@@ -18,7 +19,7 @@ from tests.samples import random_mixture, random_source
 
 KINDS = pytest.mark.parametrize("grouped", [False, True], ids=["rows", "groups"])
 WEIGHTS = pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-FAMILY = Gaussian()
+MIXTURE = Mixture(Gaussian())
 
 
 @pytest.fixture
@@ -87,10 +88,10 @@ def test_many_blocks_add_up_to_one(grouped, weighted):
     clusters = np.arange(source.units) % 7
     projection = np.random.default_rng(0).standard_normal((3, 2))
     for task, params in (
-        (SoftAssignment(FAMILY), stack),
-        (HardAssignment(FAMILY), stack),
-        (TakeInformation(FAMILY), one),
-        (TakeInformation(FAMILY, clusters), one),
+        (SoftAssignment(MIXTURE), stack),
+        (HardAssignment(MIXTURE), stack),
+        (TakeInformation(MIXTURE), one),
+        (TakeInformation(MIXTURE, clusters), one),
         (TakeMoments(True), None),
         (TakeThird(True, projection), None),
     ):
@@ -110,8 +111,8 @@ def test_triangular_factors_add_up():
 def test_posteriors_are_joined_in_the_order_of_the_units(grouped):
     source = random_source(3000, 2, grouped=grouped)
     params = random_mixture(3, 2)
-    many = source.sweep(Posterior(FAMILY), params).join()
-    assert_allclose(many, whole(source).sweep(Posterior(FAMILY), params).join(), rtol=1e-12)
+    many = source.sweep(Posterior(MIXTURE), params).join()
+    assert_allclose(many, whole(source).sweep(Posterior(MIXTURE), params).join(), rtol=1e-12)
     assert many.shape == (3, source.units)
     assert_allclose(many.sum(axis=0), 1, rtol=1e-12)
 
@@ -133,7 +134,7 @@ def test_pairs_of_columns_are_in_the_order_of_the_triangle():
 
 @KINDS
 @WEIGHTS
-@pytest.mark.parametrize("task", [SoftAssignment(FAMILY), HardAssignment(FAMILY)], ids=repr)
+@pytest.mark.parametrize("task", [SoftAssignment(MIXTURE), HardAssignment(MIXTURE)], ids=repr)
 def test_condensed_data_give_the_sums_of_the_rows(grouped, weighted, task):
     source = random_source(800, 4, grouped=grouped, weighted=weighted)
     short = condensed(source)
@@ -152,7 +153,7 @@ def test_what_is_too_large_is_not_condensed(grouped, monkeypatch):
     assert isinstance(block, Block)
     assert block.pairs is None
     params = random_mixture(2, 4, runs=2)
-    task = SoftAssignment(FAMILY)
+    task = SoftAssignment(MIXTURE)
     assert_same_sums(condensed(source).sweep(task, params), source.sweep(task, params))
 
 
@@ -201,7 +202,7 @@ def test_a_sample_has_whole_units_and_about_the_wanted_rows(grouped):
 @KINDS
 def test_blocks_tasks_and_sums_can_be_sent_to_a_worker(grouped):
     source, params = random_source(200, 3, grouped=grouped), random_mixture(2, 3)
-    for task in (SoftAssignment(FAMILY), HardAssignment(FAMILY), TakeInformation(FAMILY)):
+    for task in (SoftAssignment(MIXTURE), HardAssignment(MIXTURE), TakeInformation(MIXTURE)):
         at = params if isinstance(task, TakeInformation) else params.stacked()
         there = pickle.loads(pickle.dumps((source.as_block(), task, at)))
         sums = pickle.loads(pickle.dumps(there[1](there[0], there[2])))
@@ -210,4 +211,4 @@ def test_blocks_tasks_and_sums_can_be_sent_to_a_worker(grouped):
 
 def test_a_source_without_rows_says_so():
     with pytest.raises(ValueError, match="no blocks; give it at least one row"):
-        sweep(iter([]), SoftAssignment(FAMILY))
+        sweep(iter([]), SoftAssignment(MIXTURE))

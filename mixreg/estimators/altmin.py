@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mixreg.estimators.em import mstep
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics
 from mixreg.estimators.loop import Control, Reason
-from mixreg.families import Gaussian
+from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.sources import Source
 
@@ -19,17 +18,17 @@ EXACT = 1e-24
 
 @dataclass(frozen=True, slots=True)
 class AltMin:
-    """Hard labels; the squared error falls until no label changes.
+    """Hard labels; the loss falls until no label changes.
 
     Attributes
     ----------
-    family : Gaussian
+    mixture : Mixture
     fresh : tuple of Source
         Disjoint parts of the data, a fresh one for each iteration; empty to
         use all of the data every time.
     """
 
-    family: Gaussian
+    mixture: Mixture
     fresh: tuple[Source, ...] = ()
 
     @property
@@ -40,11 +39,11 @@ class AltMin:
     def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
         """Assign labels at the parameters; return the sums."""
         part = self.fresh[iteration % len(self.fresh)] if self.fresh else source
-        return part.sweep(HardAssignment(self.family), params)
+        return part.sweep(HardAssignment(self.mixture), params)
 
     def update(self, sums: MixtureStatistics, params: Parameters) -> Parameters:
         """Least squares within labels."""
-        return mstep(self.family, sums, params)
+        return self.mixture.mstep(sums.family, sums.count, sums.gate, params)
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
@@ -54,7 +53,12 @@ class AltMin:
             return [None] * sums.objective.shape[0]
         if self.fresh:
             return [None] * sums.objective.shape[0]
-        exact = sums.mean_square < EXACT
+        exact = self.mixture.family.mean_square(sums.family) < EXACT
+        if not self.mixture.family.linear:
+            # The scores of one label's rows change until its fit is done.
+            gain = sums.objective - before.objective
+            still = gain < control.tol * sums.family.size.sum(axis=0)
+            return ["labels" if s else None for s in still]
         # Unchanged labels give the same sums to the last bit, and no change of
         # labels is likely to; so labels need not be stored to be compared.
         same = np.all(sums.family.xx == before.family.xx, axis=(0, -1, -2))

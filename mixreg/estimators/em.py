@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Control, Reason
-from mixreg.families import Gaussian
-from mixreg.params import Parameters, log_gating
+from mixreg.mixture import Mixture
+from mixreg.params import Parameters
 from mixreg.sources import Source
 
 # Mean squared residual, of data with unit variance, below which a fit is taken
@@ -23,12 +21,12 @@ class EM:
 
     Attributes
     ----------
-    family : Gaussian
+    mixture : Mixture
     exact : float
         Mean squared residual (unit variance) at which to stop for an exact fit.
     """
 
-    family: Gaussian
+    mixture: Mixture
     exact: float = EXACT
 
     @property
@@ -38,17 +36,17 @@ class EM:
 
     def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
         """Make one pass at the parameters; return its sums."""
-        return source.sweep(SoftAssignment(self.family), params)
+        return source.sweep(SoftAssignment(self.mixture), params)
 
     def update(self, sums: MixtureStatistics, params: Parameters) -> Parameters:
         """M-step for the family and the gate."""
-        return mstep(self.family, sums, params)
+        return self.mixture.mstep(sums.family, sums.count, sums.gate, params)
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
     ) -> list[Reason | None]:
         """Stop at an exact fit, or when the log-likelihood hardly rises."""
-        exact = sums.mean_square < self.exact
+        exact = self.mixture.family.mean_square(sums.family) < self.exact
         if before is None:
             return ["exact" if e else None for e in exact]
         rows = sums.family.size.sum(axis=0)
@@ -56,10 +54,3 @@ class EM:
         return [
             "exact" if e else "converged" if s else None for e, s in zip(exact, still, strict=True)
         ]
-
-
-def mstep(family: Gaussian, sums: MixtureStatistics, params: Parameters) -> Parameters:
-    """New parameters from the sums of one pass."""
-    new = family.update(sums.family, params)
-    weights = sums.count / sums.count.sum(axis=0)
-    return Parameters(new.coef, new.dispersion, log_gating(np.asarray(weights)))

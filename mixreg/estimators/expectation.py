@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.blocks import Block, GramBlock
-from mixreg.families import Gaussian, GaussianStatistics
+from mixreg.families import FamilyStatistics
+from mixreg.gating import GateStatistics, gate_statistics
+from mixreg.mixture import Mixture, pinned
 from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
@@ -22,40 +25,51 @@ class MixtureStatistics:
     ----------
     objective : ([runs]) array
         Log-likelihood at those parameters, or minus the loss of AltMin.
-    count : (k, [runs]) array
+    count : (K, [runs]) array
         Sum of responsibilities over units.
-    family : GaussianStatistics
+    family : FamilyStatistics
         Sums for the family's M-step.
+    gate : GateStatistics or None
+        Sums for the gate's M-step; None when class probabilities are constant.
     """
 
     objective: Array
     count: Array
-    family: GaussianStatistics
+    family: FamilyStatistics
+    gate: GateStatistics | None = None
 
     def __add__(self, other: MixtureStatistics) -> MixtureStatistics:
         """Add the sums of other units."""
+        gate = self.gate
+        if gate is not None and other.gate is not None:
+            gate = gate + other.gate
         return MixtureStatistics(
             self.objective + other.objective,
             self.count + other.count,
             self.family + other.family,
+            gate,
         )
 
     def choose(self, runs: NDArray[np.bool_], other: MixtureStatistics) -> MixtureStatistics:
         """Keep the sums of some runs and take the rest from another pass."""
+        gate = self.gate
+        if gate is not None and other.gate is not None:
+            gate = gate.choose(runs, other.gate)
         return MixtureStatistics(
             np.where(runs, self.objective, other.objective),
             np.where(runs, self.count, other.count),
             self.family.choose(runs, other.family),
+            gate,
         )
 
     def take(self, runs: NDArray[np.bool_]) -> MixtureStatistics:
         """Sums of some runs of a stack."""
-        return MixtureStatistics(self.objective[runs], self.count[:, runs], self.family.take(runs))
-
-    @property
-    def mean_square(self) -> Array:
-        """Mean squared residual of each run."""
-        return np.asarray(self.family.ee.sum(axis=0) / self.family.size.sum(axis=0))
+        return MixtureStatistics(
+            self.objective[runs],
+            self.count[:, runs],
+            self.family.take(runs),
+            None if self.gate is None else self.gate.take(runs),
+        )
 
 
 def normalise(joint: Array) -> Array:
@@ -71,18 +85,6 @@ def normalise(joint: Array) -> Array:
     return np.asarray(top + np.log(total))
 
 
-def log_joint(
-    family: Gaussian, block: Block | GramBlock, params: Parameters, residuals: Array
-) -> Array:
-    """Log of class probability times density, (k, [runs,] units).
-
-    Class probabilities enter here and nowhere else.
-    """
-    joint = family.log_density(block, params, residuals)
-    joint += params.log_weights[..., None]
-    return joint
-
-
 def weighted(block: Block | GramBlock, values: Array) -> Array:
     """Multiply (..., units) values by the case weights, if there are any."""
     return values if block.weight is None else values * block.weight
@@ -92,39 +94,56 @@ def weighted(block: Block | GramBlock, values: Array) -> Array:
 class SoftAssignment:
     """Posterior probabilities: the E-step of maximum likelihood."""
 
-    family: Gaussian
+    mixture: Mixture
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
-        residuals = self.family.residuals(block, params)
-        resp = log_joint(self.family, block, params, residuals)
+        mixture = self.mixture
+        state = mixture.family.evaluate(block, params)  # type: ignore[arg-type]
+        resp = mixture.log_joint(block, params, state)
         marginal = normalise(resp)
         resp = weighted(block, resp)
         return MixtureStatistics(
             weighted(block, marginal).sum(axis=-1),
             resp.sum(axis=-1),
-            self.family.statistics(block, params, residuals, resp),
+            mixture.statistics(block, params, state, resp),
+            gate_statistics(block, params, resp),
         )
+
+
+def hard_labels(
+    mixture: Mixture, block: Block | GramBlock, params: Parameters, state: Any
+) -> tuple[Array, NDArray[np.intp]]:
+    """Loss of each unit under its best component, and labels, ([runs,] units)."""
+    loss = mixture.family.unit_loss(block, params, state)  # type: ignore[arg-type]
+    loss = pinned(block, loss.copy() if block.known is not None else loss, np.inf)
+    labels = loss.argmin(axis=0)
+    return np.take_along_axis(loss, labels[None], axis=0)[0], labels
 
 
 @dataclass(frozen=True, slots=True)
 class HardAssignment:
     """Each unit to the component that reconstructs it best: the paper's labels.
 
-    The objective is minus the squared error; weights and variances play no part.
+    The objective is minus the squared error (the log density, in families that
+    are not Gaussian); class probabilities play no part.
     """
 
-    family: Gaussian
+    mixture: Mixture
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
-        residuals = self.family.residuals(block, params)
-        squares = self.family.squares(block, residuals)
-        labels = squares.argmin(axis=0)
-        components = np.arange(squares.shape[0]).reshape(-1, *[1] * labels.ndim)
+        mixture = self.mixture
+        state = mixture.family.evaluate(block, params)  # type: ignore[arg-type]
+        loss, labels = hard_labels(mixture, block, params, state)
+        components = np.arange(params.gating.shape[0]).reshape(-1, *[1] * labels.ndim)
         resp = weighted(block, (components == labels).astype(float))
-        sums = self.family.statistics(block, params, residuals, resp)
-        return MixtureStatistics(-sums.ee.sum(axis=0), resp.sum(axis=-1), sums)
+        return MixtureStatistics(
+            -weighted(block, loss).sum(axis=-1),
+            resp.sum(axis=-1),
+            mixture.statistics(block, params, state, resp),
+            gate_statistics(block, params, resp),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +155,19 @@ class GivenAssignment:
     responsibilities : (k, [runs,] units) array
     """
 
-    family: Gaussian
+    mixture: Mixture
     responsibilities: Array
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
-        residuals = self.family.residuals(block, params)
+        mixture = self.mixture
+        state = mixture.family.evaluate(block, params)  # type: ignore[arg-type]
         part = self.responsibilities[..., block.first : block.first + block.units]
         resp = weighted(block, part)
         return MixtureStatistics(
             np.zeros(resp.shape[1:-1]),
             resp.sum(axis=-1),
-            self.family.statistics(block, params, residuals, resp),
+            mixture.statistics(block, params, state, resp),
         )
 
 
@@ -168,12 +188,18 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """Posterior probabilities of every unit, (k, units)."""
+    """Posterior probabilities of every unit, (K, units); one-hot if `hard`."""
 
-    family: Gaussian
+    mixture: Mixture
+    hard: bool = False
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> Parts:
         """Process one block."""
-        joint = log_joint(self.family, block, params, self.family.residuals(block, params))
+        state = self.mixture.family.evaluate(block, params)  # type: ignore[arg-type]
+        if self.hard:
+            _, labels = hard_labels(self.mixture, block, params, state)
+            classes = np.arange(params.gating.shape[0])[:, None]
+            return Parts(((classes == labels).astype(float),))
+        joint = self.mixture.log_joint(block, params, state)
         normalise(joint)
         return Parts((joint,))

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.loop import Control, Reason
-from mixreg.families import Gaussian
 from mixreg.inference.information import InformationSums, TakeInformation
+from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.sources import Source
 
@@ -27,13 +27,13 @@ class Newton:
 
     Attributes
     ----------
-    family : Gaussian
+    mixture : Mixture
     layout : Layout
     rows : float
         Rows, counted with their weights; tolerances are per row.
     """
 
-    family: Gaussian
+    mixture: Mixture
     layout: Layout
     rows: float
 
@@ -44,7 +44,7 @@ class Newton:
 
     def sweep(self, source: Source, iteration: int, params: Parameters) -> InformationSums:
         """Score and information at the parameters."""
-        return source.sweep(TakeInformation(self.family), params.run(0)).contract(self.layout)
+        return source.sweep(TakeInformation(self.mixture), params.run(0)).contract(self.layout)
 
     def update(self, sums: InformationSums, params: Parameters) -> Parameters:
         """Take a Newton step; leave a saddle along its direction of ascent."""

@@ -1,5 +1,26 @@
 """Families: log density, statistics, and an M-step from statistics alone."""
 
-from mixreg.families.gaussian import Gaussian, GaussianStatistics
+from mixreg.families.base import Family, Rows
+from mixreg.families.binomial import Binomial
+from mixreg.families.choice import Choice
+from mixreg.families.gamma import Gamma
+from mixreg.families.gaussian import Gaussian
+from mixreg.families.gaussian_link import GaussianLink
+from mixreg.families.make import make_family
+from mixreg.families.negative_binomial import NegativeBinomial
+from mixreg.families.poisson import Poisson
+from mixreg.families.statistics import FamilyStatistics
 
-__all__ = ["Gaussian", "GaussianStatistics"]
+__all__ = [
+    "Binomial",
+    "Choice",
+    "Family",
+    "FamilyStatistics",
+    "Gamma",
+    "Gaussian",
+    "GaussianLink",
+    "NegativeBinomial",
+    "Poisson",
+    "Rows",
+    "make_family",
+]

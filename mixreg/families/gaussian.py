@@ -8,89 +8,50 @@ when a fit becomes exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.blocks import Block, GramBlock
+from mixreg.families.base import Family, Rows
 from mixreg.families.bounds import bounded_variances
+from mixreg.families.statistics import (
+    NEGLIGIBLE,
+    RIDGE,
+    FamilyStatistics,
+    scoring_step,
+    unfold_triangle,
+)
 from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
 
 LOG_2PI = float(np.log(2 * np.pi))
-# Rows with less than this share of the largest responsibility add nothing that
-# double precision would keep; skipping them makes separated data cheaper.
-NEGLIGIBLE = 1e-13
-# Ridge, relative to the pooled cross products, that keeps the equations of a
-# nearly empty component solvable. It holds on to the present coefficients.
-RIDGE = 1e-14
 
 
-@dataclass(frozen=True, slots=True)
-class GaussianStatistics:
-    """Weighted sums over rows, one set for each component and run.
-
-    Attributes
-    ----------
-    size : (k, [runs]) array
-        Sum of responsibilities over rows.
-    xx : (k, [runs,] p, p) array
-        Cross products of the regressors.
-    xe : (k, [runs,] p) array
-        Cross products of regressors and residuals.
-    ee : (k, [runs]) array
-        Squared residuals.
-    """
-
-    size: Array
-    xx: Array
-    xe: Array
-    ee: Array
-
-    def __add__(self, other: GaussianStatistics) -> GaussianStatistics:
-        """Add the sums of other rows."""
-        return GaussianStatistics(
-            self.size + other.size,
-            self.xx + other.xx,
-            self.xe + other.xe,
-            self.ee + other.ee,
-        )
-
-    def choose(self, runs: NDArray[np.bool_], other: GaussianStatistics) -> GaussianStatistics:
-        """Keep the sums of some runs and take the rest from another pass."""
-        return GaussianStatistics(
-            np.where(runs, self.size, other.size),
-            np.where(runs[:, None, None], self.xx, other.xx),
-            np.where(runs[:, None], self.xe, other.xe),
-            np.where(runs, self.ee, other.ee),
-        )
-
-    def take(self, runs: NDArray[np.bool_]) -> GaussianStatistics:
-        """Sums of some runs of a stack."""
-        return GaussianStatistics(
-            self.size[:, runs], self.xx[:, runs], self.xe[:, runs], self.ee[:, runs]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Gaussian:
+@dataclass(frozen=True)
+class Gaussian(Family):
     """Linear regressions with normal errors.
 
     Attributes
     ----------
-    equal_variance : bool
+    equal_dispersion : bool
         One residual variance for all components.
     variance_ratio : float
         Smallest residual variance, as a share of the largest.
     """
 
-    equal_variance: bool = False
     variance_ratio: float = 1e-4
 
-    def residuals(self, block: Block | GramBlock, params: Parameters) -> Array:
+    name: ClassVar[str] = "gaussian"
+    title: ClassVar[str] = "Linear Regressions"
+    dispersion_name: ClassVar[str | None] = "sigma"
+    dispersion_power: ClassVar[float] = 0.5
+    linear: ClassVar[bool] = True
+
+    def evaluate(self, block: Block | GramBlock, params: Parameters) -> Array:
         """Residuals of rows, or squared residuals of condensed units.
 
         Returns
@@ -109,15 +70,17 @@ class Gaussian:
         squares = products @ block.gram.T
         return np.maximum(squares, 0.0, out=squares).reshape(*lead, block.units)
 
-    def squares(self, block: Block | GramBlock, residuals: Array) -> Array:
+    def unit_loss(self, block: Block | GramBlock, params: Parameters, state: Array) -> Array:
         """Sum of squared residuals of each unit, (k, [runs,] units)."""
         if isinstance(block, Block):
-            return block.per_unit(residuals * residuals)
-        return residuals
+            return block.per_unit(state * state)
+        return state
 
-    def log_density(self, block: Block | GramBlock, params: Parameters, residuals: Array) -> Array:
+    unit_misfit = unit_loss
+
+    def unit_density(self, block: Block | GramBlock, params: Parameters, state: Array) -> Array:
         """Log density of each unit under each component, (k, [runs,] units)."""
-        squares = self.squares(block, residuals)
+        squares = self.unit_loss(block, params, state)
         variance = params.dispersion[..., None]
         density = squares * (-0.5 / variance)
         density -= 0.5 * block.size * (LOG_2PI + np.log(variance))
@@ -127,23 +90,33 @@ class Gaussian:
         self,
         block: Block | GramBlock,
         params: Parameters,
-        residuals: Array,
+        state: Array,
         responsibilities: Array,
-    ) -> GaussianStatistics:
+    ) -> FamilyStatistics:
         """Sums for the M-step, given weighted responsibilities (k, [runs,] units)."""
         if isinstance(block, GramBlock):
             return _condensed_statistics(block, params.coef, responsibilities)
-        return _row_statistics(block, residuals, block.per_row(responsibilities))
+        return _row_statistics(block, state, block.per_row(responsibilities))
 
-    def update(self, statistics: GaussianStatistics, params: Parameters) -> Parameters:
+    def update(self, sums: FamilyStatistics, params: Parameters, shared: int = 0) -> Parameters:
         """M-step: new coefficients and variances; the gate is left as it is."""
-        xx, xe = statistics.xx, statistics.xe
-        p = xe.shape[-1]
-        ridge = RIDGE * statistics.size.sum(axis=0)
-        lhs = xx + ridge[..., None, None] * np.eye(p)
-        step = np.linalg.solve(lhs, xe[..., None])[..., 0]
-        squares = statistics.ee - np.einsum("...p,...p->...", step, xe)
-        variance = self.variances(np.maximum(squares, 0.0), statistics.size)
+        xx, xe = sums.xx, sums.xe
+        ridge = RIDGE * sums.size.sum(axis=0)
+        if shared:
+            # Components speak about a common coefficient with their precisions.
+            precision = 1 / params.dispersion
+            step = scoring_step(
+                xx * precision[..., None, None],
+                xe * precision[..., None],
+                ridge * precision.max(axis=0),
+                shared,
+            )
+            fitted = np.einsum("...p,...pq->...q", step, xx)
+            squares = sums.ee - np.einsum("...p,...p->...", step, 2 * xe - fitted)
+        else:
+            step = scoring_step(xx, xe, ridge, 0)
+            squares = sums.ee - np.einsum("...p,...p->...", step, xe)
+        variance = self.variances(np.maximum(squares, 0.0), sums.size)
         return Parameters(params.coef + step, variance, params.gating)
 
     def variances(self, squares: Array, size: Array) -> Array:
@@ -152,22 +125,63 @@ class Gaussian:
         # Data are standardised, so this floor is far below any real noise; it
         # only keeps an exact fit finite.
         floor = 1e-24
-        if self.equal_variance:
+        if self.equal_dispersion:
             common = np.maximum(squares.sum(axis=0) / total, floor)
             return np.broadcast_to(common, size.shape).copy()
         variance = squares / np.maximum(size, 1e-12 * total)
         variance = bounded_variances(variance, size, self.variance_ratio)
         return np.maximum(variance, floor)
 
+    def common(self) -> Gaussian:
+        """The same family with one variance for all components."""
+        return replace(self, equal_dispersion=True)
 
-def _row_statistics(block: Block, residuals: Array, resp: Array) -> GaussianStatistics:
+    def mean_square(self, sums: FamilyStatistics) -> Array:
+        """Mean squared residual of each run."""
+        return np.asarray(sums.ee.sum(axis=0) / sums.size.sum(axis=0))
+
+    def bound_binds(self, params: Parameters) -> bool:
+        """Whether the smallest variance sits at the bound."""
+        variance = params.dispersion
+        least = self.variance_ratio * variance.max() * (1 + 1e-6)
+        return bool(not self.equal_dispersion and variance.min() <= least and params.k > 1)
+
+    def unit_background(self, block: Block | GramBlock, length: float) -> Array:
+        """Log density of each unit under a background component, (units,)."""
+        return np.broadcast_to(-np.log(length) * np.asarray(block.size), (block.units,))
+
+    def component_scores(self, block: Block, params: Parameters, state: Any, j: int) -> Array:
+        """Score of each unit in coefficients and log standard deviation."""
+        e, variance = state[j], params.dispersion[j]
+        columns = np.column_stack([block.x * (e / variance)[:, None], e * e / variance - 1.0])
+        return np.ascontiguousarray(block.per_unit(columns.T).T)
+
+    def component_information(
+        self, block: Block, params: Parameters, state: Any, wr: Array, j: int
+    ) -> Array:
+        """Minus the second derivatives in coefficients and log standard deviation."""
+        e = state[j]
+        r = block.per_row(wr) / params.dispersion[j]
+        root, p = block.x * np.sqrt(r)[:, None], block.x.shape[1]
+        info = np.empty((p + 1, p + 1))
+        info[:p, :p] = root.T @ root
+        info[:p, p] = info[p, :p] = 2 * ((r * e) @ block.x)
+        info[p, p] = 2 * float(r @ (e * e))
+        return info
+
+    def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
+        """Draw responses."""
+        return np.asarray(rng.normal(rows.mu, np.sqrt(rows.dispersion)))
+
+
+def _row_statistics(block: Block, residuals: Array, resp: Array) -> FamilyStatistics:
     lead, p = resp.shape[:-1], block.x.shape[1]
     flat_resp = resp.reshape(-1, block.rows)
     flat_res = residuals.reshape(-1, block.rows)
     sums = _pair_sums if block.pairs is not None else _loop_sums
     xx, xe, ee = sums(block, flat_resp, flat_res)
-    return GaussianStatistics(
-        resp.sum(axis=-1), xx.reshape(*lead, p, p), xe.reshape(*lead, p), ee.reshape(lead)
+    return FamilyStatistics(
+        resp.sum(axis=-1), xx.reshape(*lead, p, p), xe.reshape(*lead, p), ee.reshape(1, *lead)
     )
 
 
@@ -193,21 +207,7 @@ def _pair_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Arra
     return xx, weighted @ block.x, np.einsum("rn,rn->r", weighted, residuals)
 
 
-def unfold_triangle(triangles: Array, p: int) -> Array:
-    """Upper triangles (runs, p (p + 1) / 2) as symmetric matrices (runs, p, p)."""
-    return np.asarray(triangles[:, _positions(p)])
-
-
-@lru_cache(maxsize=32)
-def _positions(p: int) -> NDArray[np.intp]:
-    """Where each entry of a symmetric matrix stands in its upper triangle."""
-    rows, cols = np.triu_indices(p)
-    position = np.empty((p, p), dtype=np.intp)
-    position[rows, cols] = position[cols, rows] = np.arange(rows.shape[0])
-    return position
-
-
-def _condensed_statistics(block: GramBlock, coef: Array, resp: Array) -> GaussianStatistics:
+def _condensed_statistics(block: GramBlock, coef: Array, resp: Array) -> FamilyStatistics:
     lead, p = resp.shape[:-1], block.p
     sums = resp.reshape(-1, block.units) @ block.gram
     full = unfold_triangle(sums, p + 1)
@@ -218,9 +218,9 @@ def _condensed_statistics(block: GramBlock, coef: Array, resp: Array) -> Gaussia
     fitted = np.matmul(xx, flat[..., None])[..., 0]
     xe = xy - fitted
     ee = yy - np.einsum("rp,rp->r", flat, xy + xe)
-    return GaussianStatistics(
+    return FamilyStatistics(
         resp @ block.size,
         xx.reshape(*lead, p, p),
         xe.reshape(*lead, p),
-        np.maximum(ee, 0.0).reshape(lead),
+        np.maximum(ee, 0.0).reshape(1, *lead),
     )

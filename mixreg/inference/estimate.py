@@ -8,16 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
-from mixreg.estimators.expectation import HardAssignment
-from mixreg.families import Gaussian
-from mixreg.fitting import Solution
+from mixreg.estimators.loop import Progress
+from mixreg.fitting import Options, Problem, Solution, solve
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
-from mixreg.inference.information import InformationSums, TakeInformation
+from mixreg.inference.information import TakeInformation
 from mixreg.params import Layout, Parameters
+from mixreg.runs import standard_layout
 from mixreg.sources import MemorySource
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
+
+# On a scale of logarithms or log odds, a standard error of a standard
+# coefficient beyond this means that the maximum lies at infinity.
+SEPARATED = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ class Estimate:
         Whether the information matrix was positive definite.
     llf : float
         Log-likelihood, in the user's units.
+    separated : tuple of int
+        Components (from 0) whose coefficients run off to infinity.
     """
 
     params: Parameters
@@ -47,6 +53,7 @@ class Estimate:
     description: str
     regular: bool
     llf: float
+    separated: tuple[int, ...] = ()
 
     @property
     def finite_cov(self) -> Array:
@@ -58,18 +65,30 @@ class Estimate:
         return np.where(np.isinf(self.cov), 1e300, self.cov)
 
 
+def fit_problem(
+    problem: Problem,
+    layout: Layout,
+    options: Options,
+    cov_type: str,
+    clusters: NDArray[np.intp] | None = None,
+    progress: Progress | None = None,
+) -> tuple[Solution, Estimate]:
+    """Solve a problem and estimate its uncertainty; all of it can cross processes."""
+    source, solution = solve(problem, options, progress)
+    return solution, estimate(source, problem, layout, solution, options.method, cov_type, clusters)
+
+
 def estimate(
     source: MemorySource,
-    whitening: Whitening,
+    problem: Problem,
     layout: Layout,
-    family: Gaussian,
     solution: Solution,
     method: str,
     cov_type: str,
     clusters: NDArray[np.intp] | None,
 ) -> Estimate:
     """Map a solution to the user's units and work out its covariance."""
-    standard = solution.fit.params
+    whitening, mixture, standard = problem.whitening, problem.mixture, solution.fit.params
     params = whitening.to_user(standard)
     vector = layout.pack(params)
     llf = solution.fit.objective
@@ -77,55 +96,52 @@ def estimate(
     description = DESCRIPTIONS[cov_type]
     if cov_type == "none":
         return Estimate(params, vector, None, cov_type, description, True, llf)
+    hard = method == "altmin"
+    task = TakeInformation(mixture, clusters, hard)
+    inner = standard_layout(mixture, standard)
+    sums = source.sweep(task, standard).contract(inner)
+    back = to_user_matrix(whitening, layout, inner)
     if solution.exact:
         description = "The fit is exact: coefficients are known without error, weights are not."
-        cov = _weights_only(source.total_weight, layout, params)
-        return Estimate(params, vector, cov, cov_type, description, True, llf)
-    if method == "altmin":
+        gate = inner.gating_index()
+        cov = np.zeros((inner.size, inner.size))
+        cov[np.ix_(gate, gate)] = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
+        return Estimate(params, vector, back @ cov @ back.T, cov_type, description, True, llf)
+    if hard:
         description = "Standard errors are conditional on the labels, as if these were known."
-        sums = _known_labels(source, standard, family).contract(layout)
-    else:
-        task = TakeInformation(family, clusters)
-        sums = source.sweep(task, standard).contract(layout)
     if clusters is not None:
         description = description.format(clusters=int(clusters.max()) + 1)
     cov, lost = covariance(sums, cov_type)
-    back = to_user_matrix(whitening, layout)
+    far = np.zeros(inner.size, dtype=bool)
+    if not mixture.family.linear:
+        index = inner.coef_index()
+        far[index] = np.diag(cov)[index] > SEPARATED**2
+    separated = tuple(np.flatnonzero((far | lost)[inner.coef_index()].any(axis=1)).tolist())
     cov = back @ cov @ back.T
-    lost = (back[:, lost] != 0).any(axis=1)
+    lost = (back[:, lost | far] != 0).any(axis=1)
     cov[lost, :] = cov[:, lost] = 0.0
     cov[lost, lost] = np.inf
-    return Estimate(params, vector, cov, cov_type, description, not lost.any(), llf)
+    return Estimate(
+        params,
+        vector,
+        cov,
+        cov_type,
+        description,
+        not lost.any(),
+        llf,
+        separated if far.any() else (),
+    )
 
 
-def _weights_only(units: float, layout: Layout, params: Parameters) -> Array:
-    """Covariance of an exact fit: labels are known, so only weights are uncertain."""
-    cov = np.zeros((layout.size, layout.size))
-    gate, pi = layout.gating_index(), params.weights[1:]
-    if pi.size and params.weights.min() > 0:
-        information = units * (np.diag(pi) - np.outer(pi, pi))
-        cov[np.ix_(gate, gate)] = np.linalg.pinv(information)
-    return cov
-
-
-def to_user_matrix(whitening: Whitening, layout: Layout) -> Array:
+def to_user_matrix(whitening: Whitening, layout: Layout, inner: Layout) -> Array:
     """Derivative of the user's parameters in the standard ones."""
-    back = np.eye(layout.size)
-    for index in layout.coef_index():
-        back[np.ix_(index, index)] = whitening.scale * whitening.basis
-    return back
-
-
-def _known_labels(source: MemorySource, params: Parameters, family: Gaussian) -> InformationSums:
-    """Information of the complete data, with labels from hard assignment."""
-    sums = source.sweep(HardAssignment(family), params.stacked())
-    layout = Layout(params.k, ("",) * params.coef.shape[1], equal_variance=False)
-    info = np.zeros((layout.size, layout.size))
-    for j, index in enumerate(layout.coef_index()):
-        info[np.ix_(index, index)] = sums.family.xx[j, 0] / params.dispersion[j]
-    scale = layout.scale_index()
-    info[scale, scale] = 2 * sums.family.size[:, 0]
-    gate, pi = layout.gating_index(), params.weights[1:]
-    info[np.ix_(gate, gate)] = sums.count.sum() * (np.diag(pi) - np.outer(pi, pi))
-    zeros = np.zeros(layout.size)
-    return InformationSums(np.zeros(1), zeros, info, np.zeros_like(info))
+    free = layout.free()
+    full = np.eye(free.size)
+    for index in free.coef_index():
+        full[np.ix_(index, index)] = whitening.scale * whitening.basis
+    if whitening.gate is not None:
+        for index in free.gating_index().reshape(-1, whitening.gate.shape[0]):
+            full[np.ix_(index, index)] = whitening.gate
+    # Copies of a common parameter are equal; their mean is any one of them.
+    spread = layout.contraction()
+    return np.asarray((spread / spread.sum(axis=0)).T @ full @ inner.contraction())

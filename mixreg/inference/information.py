@@ -6,21 +6,23 @@ component j, the score is s = sum r_j s_j and the observed information is
     s s' - sum r_j (s_j s_j' + H_j)
 
 (Louis 1982). Labels are not treated as known: what is uncertain about them is
-in the first term. Parameters are coefficients and log standard deviation of
-each component, then the logits of components 2..k (`Layout` with free
-variances); other layouts follow by contraction.
+in the first term. Parameters are those of each component, then the gate of
+classes 2..K (`Layout` with nothing in common); other layouts follow by
+contraction.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.blocks import Block
-from mixreg.estimators.expectation import log_joint, normalise
-from mixreg.families import Gaussian
+from mixreg.estimators.expectation import hard_labels, normalise
+from mixreg.gating import GateStatistics, gate_statistics, log_prior
+from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 
 Array = NDArray[np.float64]
@@ -28,7 +30,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class InformationSums:
-    """Sums over units at given parameters, in the layout with free variances.
+    """Sums over units at given parameters, in the layout with nothing in common.
 
     Attributes
     ----------
@@ -88,42 +90,63 @@ class TakeInformation:
 
     Attributes
     ----------
-    family : Gaussian
+    mixture : Mixture
     cluster : (units,) int array or None
         Cluster of every unit of the source, numbered from 0.
+    hard : bool
+        Take the labels of hard assignment for known.
     """
 
-    family: Gaussian
+    mixture: Mixture
     cluster: NDArray[np.intp] | None = None
+    hard: bool = False
 
     def __call__(self, block: Block, params: Parameters) -> InformationSums:
         """Process one block."""
-        k, p = params.coef.shape
-        residuals = self.family.residuals(block, params)
-        posterior = log_joint(self.family, block, params, residuals)
-        marginal = normalise(posterior)
+        family = self.mixture.family
+        state = family.evaluate(block, params)
+        posterior, marginal = self._labels(block, params, state)
         weight = np.ones(block.units) if block.weight is None else block.weight
-        layout = Layout(k, ("",) * p, equal_variance=False)
-        scores = np.empty((block.units, layout.size))
-        info = np.zeros((layout.size, layout.size))
-        gate, pi = layout.gating_index(), params.weights
-        for j in range(k):
-            own = slice(j * (p + 1), (j + 1) * (p + 1))
-            r = posterior[j]
-            score = self._component_score(block, params, residuals[j], j)
-            scores[:, own] = r[:, None] * score
-            wr = weight * r
-            root = score * np.sqrt(wr)[:, None]
-            info[own, own] -= root.T @ root
-            info[own, own] += self._component_information(block, params, residuals[j], wr, j)
-            # The gate's score given component j is the same for every unit.
-            chosen = (np.arange(1, k) == j) - pi[1:]
-            cross = np.outer(weight @ scores[:, own], chosen)
+        width = params.coef.shape[1] + (family.dispersion_name is not None)
+        k, K, q = params.k, params.gating.shape[0], params.gating.shape[1]
+        gate = slice(k * width, k * width + (K - 1) * q)
+        scores = np.empty((block.units, gate.stop))
+        info = np.zeros((gate.stop, gate.stop))
+        z = np.ones((block.units, 1)) if block.z is None else block.z
+        prior = np.broadcast_to(np.exp(log_prior(block, params)), posterior.shape)
+        for j in range(K):
+            wr = weight * posterior[j]
+            given = gate_scores(prior, z, j)
+            root = given * np.sqrt(wr)[:, None]
+            info[gate, gate] -= root.T @ root
+            if j == k:
+                continue  # The background has no parameters of its own.
+            own = slice(j * width, (j + 1) * width)
+            score = family.component_scores(block, params, state, j)
+            scores[:, own] = posterior[j][:, None] * score
+            heavy = score * np.sqrt(wr)[:, None]
+            info[own, own] = family.component_information(block, params, state, wr, j)
+            info[own, own] -= heavy.T @ heavy
+            cross = heavy.T @ root
             info[own, gate] -= cross
             info[gate, own] -= cross.T
-            info[np.ix_(gate, gate)] -= wr.sum() * np.outer(chosen, chosen)
-        info[np.ix_(gate, gate)] += weight.sum() * (np.diag(pi[1:]) - np.outer(pi[1:], pi[1:]))
-        scores[:, gate] = (posterior[1:] - pi[1:, None]).T
+        info[gate, gate] += _gate_information(block, params, posterior * weight)
+        scores[:, gate] = _gate_part(posterior - prior, z)
+        return self._sums(block, scores, info, weight, marginal)
+
+    def _labels(self, block: Block, params: Parameters, state: Any) -> tuple[Array, Array]:
+        """Posterior, and log marginal density of each unit."""
+        joint = self.mixture.log_joint(block, params, state)
+        if self.hard:
+            _, labels = hard_labels(self.mixture, block, params, state)
+            chosen = (np.arange(joint.shape[0])[:, None] == labels).astype(float)
+            return chosen, (np.where(chosen > 0, joint, 0.0)).sum(axis=0)
+        marginal = normalise(joint)
+        return joint, marginal
+
+    def _sums(
+        self, block: Block, scores: Array, info: Array, weight: Array, marginal: Array
+    ) -> InformationSums:
         root = scores if block.weight is None else scores * np.sqrt(weight)[:, None]
         outer = root.T @ root
         weighted_scores = scores if block.weight is None else scores * weight[:, None]
@@ -135,25 +158,6 @@ class TakeInformation:
             self._cluster_sums(block, weighted_scores),
         )
 
-    def _component_score(self, block: Block, params: Parameters, e: Array, j: int) -> Array:
-        variance = params.dispersion[j]
-        slopes = block.x * (e / variance)[:, None]
-        spread = e * e / variance - 1.0
-        columns = np.column_stack([slopes, spread])
-        return np.ascontiguousarray(block.per_unit(columns.T).T)
-
-    def _component_information(
-        self, block: Block, params: Parameters, e: Array, wr: Array, j: int
-    ) -> Array:
-        variance = params.dispersion[j]
-        r = block.per_row(wr) / variance
-        root, p = block.x * np.sqrt(r)[:, None], block.x.shape[1]
-        info = np.empty((p + 1, p + 1))
-        info[:p, :p] = root.T @ root
-        info[:p, p] = info[p, :p] = 2 * ((r * e) @ block.x)
-        info[p, p] = 2 * float(r @ (e * e))
-        return info
-
     def _cluster_sums(self, block: Block, scores: Array) -> Array | None:
         if self.cluster is None:
             return None
@@ -161,3 +165,27 @@ class TakeInformation:
         sums = np.zeros((int(self.cluster.max()) + 1, scores.shape[1]))
         np.add.at(sums, codes, scores)
         return sums
+
+
+def gate_scores(prior: Array, z: Array, j: int) -> Array:
+    """Score of each unit in the gate of classes 2..K, given class j, (units, (K - 1) q)."""
+    gap = -prior[1:]
+    if j:
+        gap = gap.copy()
+        gap[j - 1] += 1.0
+    return _gate_part(np.concatenate([prior[:1], gap]), z)
+
+
+def _gate_part(gap: Array, z: Array) -> Array:
+    """Gaps (K, units) of classes 2..K times the concomitants, (units, (K - 1) q)."""
+    product = gap[1:].T[:, :, None] * z[:, None, :]
+    return product.reshape(product.shape[0], -1)
+
+
+def _gate_information(block: Block, params: Parameters, resp: Array) -> Array:
+    """Minus the second derivatives in the gate, ((K - 1) q, (K - 1) q)."""
+    sums: GateStatistics | None = gate_statistics(block, params, resp)
+    if sums is not None:
+        return sums.matrix()
+    pi = params.weights[1:]
+    return np.asarray(resp.sum() * (np.diag(pi) - np.outer(pi, pi)))

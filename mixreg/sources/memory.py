@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, GramBlock, column_pairs, condense
+from mixreg.blocks import ROW_FIELDS, UNIT_FIELDS, Block, GramBlock, column_pairs, condense
 from mixreg.sources.base import Task, sweep
 from mixreg.whitening import Whitening
 
@@ -37,12 +37,19 @@ class MemorySource:
         Case weights; None means 1.
     starts : (units,) int array or None
         First row of each group; rows of a group are contiguous.
+    offset, trials, opens, z, known
+        As in `Block`.
     """
 
     x: Array
     y: Array
     weight: Array | None = None
     starts: NDArray[np.intp] | None = None
+    offset: Array | None = None
+    trials: Array | None = None
+    opens: NDArray[np.bool_] | None = None
+    z: Array | None = None
+    known: NDArray[np.intp] | None = None
 
     @property
     def rows(self) -> int:
@@ -86,13 +93,17 @@ class MemorySource:
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks in order."""
         for unit, last, row, end in self.cuts:
-            yield Block(
-                self.x[row:end],
-                self.y[row:end],
-                None if self.weight is None else self.weight[unit:last],
-                None if self.starts is None else self.starts[unit:last] - row,
-                unit,
-            )
+            starts = None if self.starts is None else self.starts[unit:last] - row
+            yield Block(starts=starts, first=unit, **self._cut(slice(row, end), slice(unit, last)))
+
+    def _cut(self, rows: Any, units: Any) -> dict[str, Any]:
+        """Arrays of some rows and the units they make up."""
+        parts = {}
+        for fields, where in ((ROW_FIELDS, rows), (UNIT_FIELDS, units)):
+            for name in fields:
+                values = getattr(self, name)
+                parts[name] = None if values is None else values[where]
+        return parts
 
     def sweep(self, task: Task[T], params: Any = None) -> T:
         """Run a task on every block and add up what it returns."""
@@ -100,18 +111,18 @@ class MemorySource:
 
     def as_block(self) -> Block:
         """All rows as one block."""
-        return Block(self.x, self.y, self.weight, self.starts)
+        everything = slice(None)
+        return Block(starts=self.starts, **self._cut(everything, everything))
 
     def take_units(self, units: NDArray[np.intp]) -> MemorySource:
         """Copy some units, whole groups, into a source of their own."""
-        weight = None if self.weight is None else self.weight[units]
         if self.starts is None:
-            return MemorySource(self.x[units], self.y[units], weight)
+            return MemorySource(**self._cut(units, units))
         sizes = np.diff(self.starts, append=self.rows)[units]
         rows = np.repeat(self.starts[units] - np.cumsum(sizes) + sizes, sizes)
         rows += np.arange(rows.shape[0])
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        return MemorySource(self.x[rows], self.y[rows], weight, starts)
+        return MemorySource(starts=starts, **self._cut(rows, units))
 
     def counted(self) -> NDArray[np.intp] | None:
         """Units with a positive weight, or None if that is all of them."""
@@ -137,8 +148,11 @@ def standardised(raw: MemorySource, whitening: Whitening) -> MemorySource:
     x = np.empty_like(raw.x)
     for _, _, row, end in raw.cuts:
         np.matmul(raw.x[row:end], whitening.basis, out=x[row:end])
-    y = (raw.y - whitening.shift) / whitening.scale
-    return MemorySource(x, y, raw.weight, raw.starts)
+    y = raw.y
+    if whitening.shift != 0 or whitening.scale != 1:
+        y = (raw.y - whitening.shift) / whitening.scale
+    z = raw.z if raw.z is None or whitening.gate is None else raw.z @ whitening.gate
+    return replace(raw, x=x, y=y, z=z)
 
 
 @dataclass(frozen=True)
@@ -167,18 +181,27 @@ def condensing_pays(source: MemorySource) -> bool:
     return source.starts is not None and source.units * (p + 1) * (p + 2) < source.rows * p
 
 
-def condensed(source: MemorySource) -> BlockSource:
+def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
     """Serve a source as one block, with products of regressors kept if they fit.
 
-    Groups are condensed to their cross products, which is all a Gaussian fit
-    needs of them.
+    In a linear Gaussian fit, groups are condensed to their cross products,
+    which is all it needs of them.
     """
     p = source.x.shape[1]
-    if source.units * p * (p + 1) * 4 > KEPT_BYTES and not condensing_pays(source):
+    gram = linear and source.starts is not None
+    products = source.units if gram else source.rows
+    if products * p * (p + 1) * 4 > KEPT_BYTES and not (gram and condensing_pays(source)):
         return BlockSource(source.as_block())
-    if source.starts is None:
+    if not gram:
         return BlockSource(replace(source.as_block(), pairs=column_pairs(source.x)))
     parts = [condense(block) for block in source.blocks()]
-    gram = np.concatenate([part.gram for part in parts])
-    size = np.concatenate([part.size for part in parts])
-    return BlockSource(GramBlock(gram, size, source.weight, p))
+    return BlockSource(
+        GramBlock(
+            np.concatenate([part.gram for part in parts]),
+            np.concatenate([part.size for part in parts]),
+            source.weight,
+            p,
+            z=source.z,
+            known=source.known,
+        )
+    )

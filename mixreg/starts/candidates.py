@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
 from mixreg.blocks import Block, GramBlock
-from mixreg.estimators.em import mstep
 from mixreg.estimators.expectation import GivenAssignment
-from mixreg.families import Gaussian
-from mixreg.families.gaussian import unfold_triangle
+from mixreg.families.statistics import unfold_triangle
+from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.sources import Source
 from mixreg.whitening import Whitening
@@ -20,13 +20,26 @@ from mixreg.whitening import Whitening
 Array = NDArray[np.float64]
 
 
+# Longest deviation of a start on a scale of logarithms or log odds.
+MODERATE = 1.5
+# Scoring steps that turn responsibilities into a fit, where one is not enough.
+STEPS = 3
+
+
 def from_responsibilities(
-    source: Source, family: Gaussian, whitening: Whitening, resp: Array
+    source: Source, mixture: Mixture, whitening: Whitening, resp: Array
 ) -> Parameters:
-    """A stack of starts: one M-step from responsibilities (k, runs, units)."""
+    """A stack of starts: an M-step from responsibilities (k, runs, units).
+
+    Class probabilities are left constant, and the background out of it.
+    """
     k, runs = resp.shape[:2]
-    pooled = whitening.start(k).stacked().take(np.zeros(runs, dtype=np.intp))
-    return mstep(family, source.sweep(GivenAssignment(family, resp), pooled), pooled)
+    bare = replace(mixture, background=None, gate_terms=1)
+    params = bare.prepare(whitening.start(k).stacked().take(np.zeros(runs, dtype=np.intp)))
+    for _ in range(1 if mixture.family.linear else STEPS):
+        sums = source.sweep(GivenAssignment(bare, resp), params)
+        params = bare.mstep(sums.family, sums.count, None, params)
+    return mixture.prepare(params)
 
 
 def one_hot(labels: NDArray[np.intp], k: int) -> Array:
@@ -40,13 +53,17 @@ def random_directions(
 ) -> Array:
     """The pooled fit plus random deviations as large as its residuals, (k, runs, p).
 
-    With a basis (p, r), deviations lie in its span.
+    With a basis (p, r), deviations lie in its span. Where means are not linear
+    in the coefficients, deviations are kept moderate.
     """
     p = whitening.pooled.shape[0]
     drawn = rng.standard_normal((k, runs, p if basis is None else basis.shape[1]))
     drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
     deviation = drawn if basis is None else drawn @ basis.T
-    return np.asarray(whitening.pooled + np.sqrt(max(whitening.variance, 1e-3)) * deviation)
+    length = np.sqrt(max(whitening.variance, 1e-3))
+    if whitening.linear is not None:
+        length = min(length, MODERATE)
+    return np.asarray(whitening.pooled + length * deviation)
 
 
 def own_fits(block: GramBlock, strength: float, whitening: Whitening) -> Array:

@@ -7,7 +7,7 @@ race stops there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
-from mixreg.families import Gaussian
+from mixreg.metrics import best_order
+from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource, MemorySource, condensed
 from mixreg.starts.candidates import (
@@ -133,18 +134,68 @@ class RaceResult:
     tensors: tuple[TensorResult, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What the race is run on.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    sample : MemorySource
+        Rows in standard coordinates.
+    linear : MemorySource
+        The same rows with a response for linear regressions, which the
+        moments, subspaces and partitions look at.
+    source, condensed : BlockSource
+        The same two as one block each.
+    whitening : Whitening
+    k : int
+    """
+
+    mixture: Mixture
+    sample: MemorySource
+    linear: MemorySource
+    source: BlockSource
+    condensed: BlockSource
+    whitening: Whitening
+    k: int
+
+    @property
+    def linear_whitening(self) -> Whitening:
+        """Standard coordinates of the linear view."""
+        return self.whitening.linear or self.whitening
+
+    def lift(self, start: Parameters) -> Parameters:
+        """A start found on the linear view, for the mixture itself."""
+        if self.whitening.linear is not None:
+            start = replace(
+                start,
+                coef=self.whitening.linear.lift(start.coef),
+                dispersion=np.full_like(start.dispersion, self.whitening.dispersion),
+            )
+        return self.mixture.prepare(start)
+
+
+def make_course(
+    mixture: Mixture, sample: MemorySource, linear: MemorySource, whitening: Whitening, k: int
+) -> Course:
+    """Condense the rows once for all runs."""
+    source = condensed(sample, mixture.family.linear)
+    view = source if linear is sample else condensed(linear)
+    return Course(mixture, sample, linear, source, view, whitening, k)
+
+
 def candidate_starts(
-    source: BlockSource,
-    whitening: Whitening,
-    k: int,
+    course: Course,
     n_init: int,
     tensors: list[TensorResult],
     subspace: Array,
     rng: np.random.Generator,
 ) -> tuple[list[str], Parameters]:
     """Tensor starts first, then subspace, random and partition starts in turn."""
-    variance = 0.5 * whitening.variance
-    stacks = [start_from(t, k, variance, rng).stacked() for t in tensors[:n_init]]
+    whitening, k = course.whitening, course.k
+    variance = 0.5 * course.linear_whitening.variance
+    stacks = [course.lift(start_from(t, k, variance, rng).stacked()) for t in tensors[:n_init]]
     kinds = ["tensor"] * len(stacks)
     cycle = ["subspace", "partition", "subspace", "random", "subspace"]
     wanted = [cycle[i % len(cycle)] for i in range(max(0, n_init - len(stacks)))]
@@ -153,15 +204,34 @@ def candidate_starts(
         if not runs:
             continue
         if kind == "partition":
-            resp = partitions(source.block, k, runs, whitening, rng)
-            common = Gaussian(equal_variance=True)
-            stacks.append(from_responsibilities(source, common, whitening, resp))
+            resp = partitions(course.condensed.block, k, runs, course.linear_whitening, rng)
+            common = course.mixture.common()
+            stacks.append(from_responsibilities(course.source, common, whitening, resp))
         else:
             basis = subspace if kind == "subspace" else None
             coef = random_directions(k, runs, whitening, basis, rng)
-            stacks.append(Parameters.uniform(coef, variance))
+            spread = variance if whitening.linear is None else whitening.dispersion
+            start = Parameters.uniform(coef, spread)
+            stacks.append(course.mixture.prepare(start))
         kinds += [kind] * runs
-    return kinds, Parameters.concatenate(stacks)
+    return kinds, aligned(course, Parameters.concatenate(stacks))
+
+
+def aligned(course: Course, starts: Parameters) -> Parameters:
+    """Number the components of each start so that known labels suit them best."""
+    block = course.source.block
+    if block.known is None:
+        return starts
+    units = np.flatnonzero((block.known >= 0) & (block.known < course.k))
+    family = course.mixture.family
+    state = family.evaluate(block, starts)  # type: ignore[arg-type]
+    density = family.unit_density(block, starts, state)[..., units]  # type: ignore[arg-type]
+    runs = []
+    for run in range(starts.coef.shape[1]):
+        gain = np.zeros((course.k, course.k))
+        np.add.at(gain, block.known[units], density[:, run].T)
+        runs.append(starts.run(run).permute(best_order(-gain)).stacked())
+    return Parameters.concatenate(runs)
 
 
 def find_subspace(sample: MemorySource, whitening: Whitening, k: int) -> Array:
@@ -171,22 +241,16 @@ def find_subspace(sample: MemorySource, whitening: Whitening, k: int) -> Array:
 
 
 def race(
-    sample: MemorySource,
-    family: Gaussian,
-    whitening: Whitening,
-    k: int,
-    effort: Effort,
-    rng: np.random.Generator,
-    progress: Progress | None = None,
+    course: Course, effort: Effort, rng: np.random.Generator, progress: Progress | None = None
 ) -> RaceResult:
     """Find the best fit of k components on a sample of the data."""
-    source = condensed(sample)
-    tensors, pool, certified = _rounds(sample, source, whitening, k, effort, rng)
+    sample = course.sample
+    tensors, pool, certified = _rounds(course, effort, rng)
     finals, swaps = [], None
     if certified is None:
-        finals = _finish(source, family, [fit for _, fit in pool])
-        swaps = _defend(source, family, whitening, finals, effort, rng, progress)
-        certified = certify(sample, source, [swaps.fit])
+        finals = _finish(course.source, course.mixture, [fit for _, fit in pool])
+        swaps = _defend(course, finals, effort, rng, progress)
+        certified = certify(course, [swaps.fit])
         winner = certified or swaps.fit
     else:
         winner = certified
@@ -206,53 +270,46 @@ def race(
 
 
 def _rounds(
-    sample: MemorySource,
-    source: BlockSource,
-    whitening: Whitening,
-    k: int,
-    effort: Effort,
-    rng: np.random.Generator,
+    course: Course, effort: Effort, rng: np.random.Generator
 ) -> tuple[list[TensorResult], list[tuple[str, Fit]], Fit | None]:
     """Rounds of short runs, until two head the same way or one is certified."""
-    subspace = find_subspace(sample, whitening, k)
-    span = np.linalg.qr(np.column_stack([whitening.pooled, subspace]))[0]
+    linear, white, k = course.linear, course.linear_whitening, course.k
+    subspace = find_subspace(linear, white, k)
+    span = np.linalg.qr(np.column_stack([white.pooled, subspace]))[0]
     options = TensorStart(n_starts=30 * k, n_iter=20)
-    tensors = tensor_results(sample, whitening.has_constant, k, options, rng, within=span)
+    tensors = tensor_results(linear, white.has_constant, k, options, rng, within=span)
     pool: list[tuple[str, Fit]] = []
     certified: Fit | None = None
     for number in range(effort.rounds):
         # A small round first: an easy problem should cost little.
         n_starts = effort.n_init if number else min(effort.n_init, len(tensors) + VANGUARD)
-        kinds, starts = candidate_starts(
-            source, whitening, k, n_starts, [] if number else tensors, subspace, rng
-        )
-        entries, certified = _anneal(sample, source, kinds, starts)
+        kinds, starts = candidate_starts(course, n_starts, [] if number else tensors, subspace, rng)
+        entries, certified = _anneal(course, kinds, starts)
         pool = sorted(pool + entries, key=lambda entry: -entry[1].objective)
-        if certified is not None or _heading_together(pool, sample.rows):
+        if certified is not None or _heading_together(pool, linear.rows):
             break
     return tensors, pool, certified
 
 
 def _defend(
-    source: BlockSource,
-    family: Gaussian,
-    whitening: Whitening,
+    course: Course,
     finals: list[Fit],
     effort: Effort,
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> SwapResult:
     """Swaps against the best finalist; few if the problem looks settled."""
+    source, mixture = course.source, course.mixture
     grouped = isinstance(source.block, GramBlock)
     k, p = finals[0].params.coef.shape
-    patience = min(effort.patience(k, grouped), affordable(source, k, p, effort.budget))
-    if is_suspect(source, finals[0]):
+    patience = min(effort.patience(k, grouped), affordable(source, mixture, k, p, effort.budget))
+    if is_suspect(source, mixture, finals[0]):
         # No start led to a fit that chance does not explain: k is likely too
         # large, and there may be nothing better to find.
         patience = max(BATCH, patience // 4)
-    if not grouped and _settled(source, family, finals, source.block.units):
+    if not grouped and _settled(source, mixture, finals, source.block.units):
         patience = min(patience, BATCH)
-    return swap_search(source, family, whitening, finals[0], patience, rng, progress)
+    return swap_search(source, mixture, course.whitening, finals[0], patience, rng, progress)
 
 
 def _heading_together(pool: list[tuple[str, Fit]], rows: int) -> bool:
@@ -264,7 +321,7 @@ def _heading_together(pool: list[tuple[str, Fit]], rows: int) -> bool:
 
 
 def _anneal(
-    sample: MemorySource, source: BlockSource, kinds: list[str], starts: Parameters
+    course: Course, kinds: list[str], starts: Parameters
 ) -> tuple[list[tuple[str, Fit]], Fit | None]:
     """Short runs with a common variance; the better half runs on.
 
@@ -272,9 +329,9 @@ def _anneal(
     schedule for free; free variances come after it. Also returns a certified
     fit, if one was found on the way.
     """
-    common = EM(Gaussian(equal_variance=True))
+    source, common = course.source, EM(course.mixture.common())
     first = iterate(source, common, starts, ANNEAL_ALL)
-    certified = certify(sample, source, first)
+    certified = certify(course, first)
     if certified is not None:
         return list(zip(kinds, first, strict=True)), certified
     order = np.argsort([-fit.objective for fit in first])
@@ -282,23 +339,23 @@ def _anneal(
     stack = Parameters.concatenate([first[i].params.stacked() for i in keep])
     second = iterate(source, common, stack, ANNEAL_HALF)
     done = [*zip(keep, second, strict=True), *((i, first[i]) for i in order[len(keep) :])]
-    return [(kinds[i], fit) for i, fit in done], certify(sample, source, second)
+    return [(kinds[i], fit) for i, fit in done], certify(course, second)
 
 
-def _finish(source: BlockSource, family: Gaussian, short: list[Fit]) -> list[Fit]:
+def _finish(source: BlockSource, mixture: Mixture, short: list[Fit]) -> list[Fit]:
     """Free the variances and run the best few to the end."""
     best = short[: 2 * FINALISTS]
-    if not family.equal_variance:
+    if mixture.family.dispersion_name and not mixture.family.equal_dispersion:
         stack = Parameters.concatenate([fit.params.stacked() for fit in best])
-        best = iterate(source, EM(family), stack, FREE)
-    return finish_best(source, family, best, FINALISTS, FINISH)
+        best = iterate(source, EM(mixture), stack, FREE)
+    return finish_best(source, mixture, best, FINALISTS, FINISH)
 
 
-def _settled(source: BlockSource, family: Gaussian, finals: list[Fit], rows: int) -> bool:
+def _settled(source: BlockSource, mixture: Mixture, finals: list[Fit], rows: int) -> bool:
     """Whether all finalists agree on components that hardly overlap."""
     if len(finals) < FINALISTS or _agreed(finals, finals[0], rows) < len(finals):
         return False
-    posterior = source.sweep(Posterior(family), finals[0].params).join()
+    posterior = source.sweep(Posterior(mixture), finals[0].params).join()
     return float(posterior.max(axis=0).mean()) > SEPARATED
 
 
@@ -307,9 +364,11 @@ def _agreed(finals: list[Fit], winner: Fit, rows: int) -> int:
     return sum(winner.objective - fit.objective < 1e-4 * rows**0.5 for fit in finals)
 
 
-def certify(sample: MemorySource, source: BlockSource, fits: list[Fit]) -> Fit | None:
+def certify(course: Course, fits: list[Fit]) -> Fit | None:
     """Finish the best runs with hard labels; return one that reaches zero loss."""
-    hard = AltMin(Gaussian(equal_variance=True))
+    if not course.mixture.family.linear or course.mixture.background is not None:
+        return None
+    sample, source, hard = course.sample, course.source, AltMin(course.mixture.common())
     order = np.argsort([-fit.objective for fit in fits])[:3]
     stack = Parameters.concatenate([fits[i].params.stacked() for i in order])
     for fit in iterate(source, hard, stack, HARD):

@@ -8,16 +8,16 @@ looks promising. Many swaps are tried as one stack of runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import GramBlock
+from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.em import EM
-from mixreg.estimators.expectation import log_joint, normalise
+from mixreg.estimators.expectation import normalise
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
-from mixreg.families import Gaussian
+from mixreg.mixture import Mixture, pinned
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource
 from mixreg.starts.candidates import from_responsibilities
@@ -51,7 +51,7 @@ class SwapResult:
 
 def seed_masks(
     source: BlockSource,
-    family: Gaussian,
+    mixture: Mixture,
     whitening: Whitening,
     misfit: Array,
     runs: int,
@@ -72,8 +72,14 @@ def seed_masks(
         odds = bad if run % 2 else None
         drawn = rng.choice(units, min(few, units), replace=False, p=odds)
         masks[0, run, drawn] = 1.0
-    own = from_responsibilities(source, family, whitening, masks)
-    per_row = family.squares(block, family.residuals(block, own))[0] / block.size
+    # Where one step is not the fit, a little of all units keeps it from going wild.
+    little = 0.0 if mixture.family.linear else 0.5 * few / units
+    alone_in = replace(mixture, shared=0)
+    own = from_responsibilities(source, alone_in, whitening, masks + little)
+    own = replace(own, gating=own.gating[:1])
+    family = mixture.family
+    state = family.evaluate(block, own)  # type: ignore[arg-type]
+    per_row = family.unit_misfit(block, own, state)[0] / block.size  # type: ignore[arg-type]
     least = min(units, 2 if alone else 2 * (p + 1))
     most = max(least + 1, units // 4)
     for run in range(runs):
@@ -85,7 +91,7 @@ def seed_masks(
 
 def swapped(
     source: BlockSource,
-    family: Gaussian,
+    mixture: Mixture,
     whitening: Whitening,
     params: Parameters,
     removed: NDArray[np.intp],
@@ -93,47 +99,65 @@ def swapped(
 ) -> Parameters:
     """A stack of starts, in each of which one component was moved."""
     runs, block = len(removed), source.block
-    joint = log_joint(family, block, params, family.residuals(block, params))
-    misfit = -np.logaddexp.reduce(joint, axis=0) / block.size
+    family = mixture.family
+    state = family.evaluate(block, params)  # type: ignore[arg-type]
+    joint = mixture.log_joint(block, params, state)
+    misfit = family.unit_misfit(block, params, state).min(axis=0) / block.size  # type: ignore[arg-type]
+    if family.linear:
+        misfit = -np.logaddexp.reduce(joint, axis=0) / block.size
+    joint = joint[: params.k]
     misfit = np.argsort(np.argsort(misfit)).astype(float) + 1.0
     stack = np.repeat(joint[:, None], runs, axis=1)
     stack[removed, np.arange(runs)] = -np.inf
+    stack = np.maximum(stack, -1e300)
     normalise(stack)
-    masks = seed_masks(source, family, whitening, misfit, runs, rng)
+    masks = seed_masks(source, mixture, whitening, misfit, runs, rng)
     stack *= 1 - masks
     stack[removed, np.arange(runs)] = masks
-    return from_responsibilities(source, family, whitening, stack)
+    return from_responsibilities(source, mixture, whitening, fix_known(block, stack))
 
 
-def ranked(source: BlockSource, fits: list[Fit]) -> list[Fit]:
+def fix_known(block: Block | GramBlock, resp: Array) -> Array:
+    """Responsibilities (k, ..., units) with known labels as they are known."""
+    if block.known is None:
+        return resp
+    resp = pinned(block, resp, 0.0)
+    units = np.flatnonzero((block.known >= 0) & (block.known < resp.shape[0]))
+    resp[block.known[units], ..., units] = 1.0
+    return resp
+
+
+def ranked(source: BlockSource, mixture: Mixture, fits: list[Fit]) -> list[Fit]:
     """Best first; fits with a component that chance explains come last."""
 
     def key(fit: Fit) -> tuple[bool, float]:
-        return is_suspect(source, fit), -fit.objective
+        return is_suspect(source, mixture, fit), -fit.objective
 
     return sorted(fits, key=key)
 
 
-def is_suspect(source: BlockSource, fit: Fit) -> bool:
+def is_suspect(source: BlockSource, mixture: Mixture, fit: Fit) -> bool:
     """Whether some component may be an accident of a few rows."""
     block = source.block
-    if isinstance(block, GramBlock) or block.starts is not None or fit.reason == "exact":
+    if not mixture.plain or fit.reason == "exact":
+        return False
+    if isinstance(block, GramBlock) or block.starts is not None:
         return False
     return bool(suspects(fit.params, block.rows).any())
 
 
 def finish_best(
-    source: BlockSource, family: Gaussian, fits: list[Fit], keep: int, control: Control
+    source: BlockSource, mixture: Mixture, fits: list[Fit], keep: int, control: Control
 ) -> list[Fit]:
     """Run the best few of some short runs to the end, best first."""
-    best = ranked(source, fits)[:keep]
+    best = ranked(source, mixture, fits)[:keep]
     stack = Parameters.concatenate([fit.params.stacked() for fit in best])
-    return ranked(source, iterate(source, EM(family), stack, control))
+    return ranked(source, mixture, iterate(source, EM(mixture), stack, control))
 
 
 def swap_search(
     source: BlockSource,
-    family: Gaussian,
+    mixture: Mixture,
     whitening: Whitening,
     fit: Fit,
     patience: int,
@@ -147,30 +171,33 @@ def swap_search(
         if progress is not None:
             progress(tried, fit.objective)
         removed = np.arange(tried, tried + BATCH) % k
-        starts = swapped(source, family, whitening, fit.params, removed, rng)
-        short = iterate(source, EM(family), starts, SHORT)
-        longer = finish_best(source, family, short, 4, LONGER)
+        starts = swapped(source, mixture, whitening, fit.params, removed, rng)
+        short = iterate(source, EM(mixture), starts, SHORT)
+        longer = finish_best(source, mixture, short, 4, LONGER)
         least = fit.objective + 1e-6 * source.block.units**0.5
         hopeful = [f for f in longer if f.reason == "exact" or expected_end(f) > least]
         tried += BATCH
         failed += BATCH
         if not hopeful:
             continue
-        best = finish_best(source, family, hopeful, 4, FINISH)[0]
-        if is_suspect(source, best) and not is_suspect(source, fit):
+        best = finish_best(source, mixture, hopeful, 4, FINISH)[0]
+        if is_suspect(source, mixture, best) and not is_suspect(source, mixture, fit):
             continue
         if best.objective > least or best.reason == "exact":
             fit, failed, accepted = best, 0, accepted + 1
     return SwapResult(fit, tried, accepted)
 
 
-def affordable(source: BlockSource, k: int, p: int, budget: float) -> int:
+def affordable(source: BlockSource, mixture: Mixture, k: int, p: int, budget: float) -> int:
     """Swaps that a budget of about so many multiplications pays for.
 
     Counted, not timed, so that the same call gives the same result everywhere.
     """
     steps = BATCH * SHORT.max_iter + 4 * LONGER.max_iter + 2 * FINISH.max_iter
-    batch = steps * k * source.block.units * (p * (p + 1) / 2 + 60)
+    linear = mixture.family.linear
+    # Rows of other families are seen one by one, and cost logarithms.
+    rows = source.block.units if linear else source.block.rows  # type: ignore[union-attr]
+    batch = steps * k * rows * (p * (p + 1) / 2 + (60 if linear else 200))
     return BATCH * max(4, int(budget / batch))
 
 

@@ -1,0 +1,244 @@
+"""What a family is: how rows are distributed around a linear predictor.
+
+A family of your own derives from `Family` and says, for rows at given linear
+predictors, their log density, its first derivative and minus its second. The
+rest (E-step, M-step, standard errors, starts) follows from these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.blocks import Block
+from mixreg.errors import InputError
+from mixreg.families.statistics import RIDGE, FamilyStatistics, cross_sums, scoring_step
+from mixreg.params import Parameters
+
+Array = NDArray[np.float64]
+
+# Largest change of a log dispersion in one step, and the range it may take.
+SCALE_STEP = 1.0
+SCALE_RANGE = (1e-8, 1e8)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows at the linear predictors of some components.
+
+    Attributes
+    ----------
+    y : (rows,) array
+        Response.
+    eta, mu : (..., rows) arrays
+        Linear predictor and mean under each component.
+    dispersion : (..., 1) array
+        Dispersion of each component.
+    trials : (rows,) array or None
+        Trials behind a proportion.
+    """
+
+    y: Array
+    eta: Array
+    mu: Array
+    dispersion: Array
+    trials: Array | None
+
+    def component(self, j: int) -> Rows:
+        """Rows under one component."""
+        return replace(self, eta=self.eta[j], mu=self.mu[j], dispersion=self.dispersion[j])
+
+
+@dataclass(frozen=True)
+class Family:
+    """Base of the families; see the module's text.
+
+    Attributes
+    ----------
+    equal_dispersion : bool
+        One dispersion for all components.
+    """
+
+    equal_dispersion: bool = False
+
+    name: ClassVar[str] = "own"
+    title: ClassVar[str] = "Regressions"
+    # Name of the dispersion in tables, or None if there is none; reported is
+    # dispersion ** dispersion_power.
+    dispersion_name: ClassVar[str | None] = None
+    dispersion_power: ClassVar[float] = 1.0
+    # Linear in the coefficients with normal errors: groups can be condensed to
+    # cross products, and a loss of zero is a certificate.
+    linear: ClassVar[bool] = False
+    # Longest step of the linear predictor (root mean square over rows).
+    longest_step: ClassVar[float] = 3.0
+
+    @property
+    def link_name(self) -> str:
+        """Name of the link function."""
+        return "identity"
+
+    # What a family of your own must say
+
+    def log_density(self, rows: Rows) -> Array:
+        """Log density of each row."""
+        raise NotImplementedError
+
+    def score(self, rows: Rows) -> Array:
+        """Derivative of the log density in the linear predictor."""
+        raise NotImplementedError
+
+    def curvature(self, rows: Rows) -> Array:
+        """Minus the second derivative in the linear predictor."""
+        raise NotImplementedError
+
+    # What it may say
+
+    def mean(self, eta: Array) -> Array:
+        """Mean of the response at a linear predictor."""
+        return eta
+
+    def weight(self, rows: Rows) -> Array:
+        """Information about the linear predictor that scoring uses; not negative."""
+        return np.abs(self.curvature(rows))
+
+    def scale_score(self, rows: Rows) -> Array:
+        """Derivative of the log density in the log dispersion."""
+        raise NotImplementedError
+
+    def scale_curvature(self, rows: Rows) -> Array:
+        """Minus the second derivative in the log dispersion."""
+        raise NotImplementedError
+
+    def cross_curvature(self, rows: Rows) -> Array:
+        """Minus the mixed derivative in linear predictor and log dispersion."""
+        raise NotImplementedError
+
+    def saturated(self, y: Array, trials: Array | None) -> Array | float:
+        """Log density of each row at its best mean, or 0 if that is unknown."""
+        return 0.0
+
+    def surrogate(self, y: Array, trials: Array | None) -> Array:
+        """A response for linear regressions that look for starts."""
+        return y
+
+    def check(self, y: Array, trials: Array | None) -> tuple[NDArray[np.bool_], str]:
+        """Rows whose response is out of range, and what is allowed."""
+        return np.zeros(len(y), dtype=bool), ""
+
+    def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
+        """Draw responses."""
+        raise InputError(f"family {self.name} cannot draw responses; give it a method `draw`")
+
+    def background(self, y: Array) -> float:
+        """Length of the range over which a background component is even."""
+        return float(y.max() - y.min())
+
+    # What the sweep calls
+
+    def common(self) -> Family:
+        """The same family with one dispersion for all components."""
+        return replace(self, equal_dispersion=True) if self.dispersion_name else self
+
+    def evaluate(self, block: Block, params: Parameters) -> Any:
+        """Rows at their linear predictors."""
+        coef = params.coef
+        lead, p = coef.shape[:-1], coef.shape[-1]
+        eta = (coef.reshape(-1, p) @ block.x.T).reshape(*lead, block.rows)
+        if block.offset is not None:
+            eta += block.offset
+        return Rows(block.y, eta, self.mean(eta), params.dispersion[..., None], block.trials)
+
+    def rows_at(self, y: Array, eta: Array, dispersion: Array, trials: Array | None) -> Rows:
+        """Rows at given linear predictors."""
+        return Rows(y, eta, self.mean(eta), dispersion, trials)
+
+    def unit_density(self, block: Block, params: Parameters, state: Any) -> Array:
+        """Log density of each unit under each component, (k, [runs,] units)."""
+        return block.per_unit(self.log_density(state))
+
+    def unit_loss(self, block: Block, params: Parameters, state: Any) -> Array:
+        """What hard labels minimise, (k, [runs,] units)."""
+        return -self.unit_density(block, params, state)
+
+    def unit_misfit(self, block: Block, params: Parameters, state: Any) -> Array:
+        """How badly each unit is fitted, (k, [runs,] units): comparable across units."""
+        best = self.saturated(block.y, block.trials)
+        return block.per_unit(best - self.log_density(state))
+
+    def unit_background(self, block: Block, length: float) -> Array:
+        """Log density of each unit under a background component, (units,)."""
+        return np.broadcast_to(-np.log(length) * np.asarray(block.size), (block.units,))
+
+    def statistics(
+        self, block: Block, params: Parameters, state: Any, responsibilities: Array
+    ) -> FamilyStatistics:
+        """Sums for the M-step, given weighted responsibilities (k, [runs,] units)."""
+        r = block.per_row(responsibilities)
+        xx, xe = cross_sums(block, r * self.weight(state), r * self.score(state))
+        size = r.sum(axis=-1)
+        if self.dispersion_name is None:
+            return FamilyStatistics(size, xx, xe, np.empty((0, *size.shape)))
+        parts = (self.scale_score(state), self.scale_curvature(state))
+        return FamilyStatistics(size, xx, xe, np.array([(r * part).sum(axis=-1) for part in parts]))
+
+    def update(self, sums: FamilyStatistics, params: Parameters, shared: int = 0) -> Parameters:
+        """M-step: one scoring step; the gate is left as it is."""
+        ridge = 10 * RIDGE * sums.size.sum(axis=0) + 1e-300
+        ridge = ridge + 1e-10 * np.trace(sums.xx, axis1=-2, axis2=-1).max(axis=0)
+        step = scoring_step(sums.xx, sums.xe, ridge, shared)
+        length = np.linalg.norm(step, axis=-1, keepdims=True)
+        if shared:
+            length = length.max(axis=0)
+        step = step * np.minimum(1.0, self.longest_step / np.maximum(length, 1e-300))
+        dispersion = self._next_dispersion(sums, params)
+        return Parameters(params.coef + step, dispersion, params.gating)
+
+    def _next_dispersion(self, sums: FamilyStatistics, params: Parameters) -> Array:
+        if self.dispersion_name is None:
+            return params.dispersion
+        score, info = sums.spread
+        if self.equal_dispersion:
+            score = np.broadcast_to(score.sum(axis=0), score.shape)
+            info = np.broadcast_to(info.sum(axis=0), info.shape)
+        size = sums.size if not self.equal_dispersion else sums.size.sum(axis=0)
+        # Far from the maximum the curvature can be of the wrong sign.
+        step = score / np.maximum(np.abs(info), 1e-3 * size + 1e-300)
+        change = np.exp(np.clip(step, -SCALE_STEP, SCALE_STEP))
+        return np.clip(params.dispersion * change, *SCALE_RANGE)
+
+    def mean_square(self, sums: FamilyStatistics) -> Array:
+        """Mean squared residual of each run; infinite where zero proves nothing."""
+        return np.full(sums.size.shape[1:], np.inf)
+
+    def bound_binds(self, params: Parameters) -> bool:
+        """Whether a bound on the dispersion binds."""
+        return False
+
+    # What standard errors need
+
+    def component_scores(self, block: Block, params: Parameters, state: Any, j: int) -> Array:
+        """Score of each unit in component j's parameters, (units, p [+ 1])."""
+        rows = state.component(j)
+        columns = block.x * self.score(rows)[:, None]
+        if self.dispersion_name is not None:
+            extra = self.scale_score(rows) / self.dispersion_power
+            columns = np.column_stack([columns, extra])
+        return np.ascontiguousarray(block.per_unit(columns.T).T)
+
+    def component_information(
+        self, block: Block, params: Parameters, state: Any, wr: Array, j: int
+    ) -> Array:
+        """Minus the second derivatives in component j's parameters, weighted by `wr`."""
+        rows, r, p = state.component(j), block.per_row(wr), block.x.shape[1]
+        m = p + (self.dispersion_name is not None)
+        info = np.empty((m, m))
+        info[:p, :p] = (block.x * (r * self.curvature(rows))[:, None]).T @ block.x
+        if m > p:
+            power = self.dispersion_power
+            info[:p, p] = info[p, :p] = (r * self.cross_curvature(rows)) @ block.x / power
+            info[p, p] = float(r @ self.scale_curvature(rows)) / power**2
+        return info

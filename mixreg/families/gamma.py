@@ -1,0 +1,83 @@
+"""Gamma regressions, for positive responses whose spread grows with their mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, gammaln, polygamma
+
+from mixreg.families.base import Rows
+from mixreg.families.exponential import ExponentialFamily
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Gamma(ExponentialFamily):
+    """Positive responses with variance scale * mean^2; the scale is one over the shape."""
+
+    name: ClassVar[str] = "gamma"
+    title: ClassVar[str] = "Gamma Regressions"
+    # With eta = 1 / mean the canonical parameter is -eta: no shortcut.
+    canonical: ClassVar[str] = ""
+    default: ClassVar[str | None] = "inverse"
+    dispersion_name: ClassVar[str | None] = "scale"
+
+    def valid(self, mu: Array) -> Array:
+        """Means are positive."""
+        return np.clip(mu, 1e-100, 1e100)
+
+    def variance(self, mu: Array, rows: Rows) -> Array:
+        """The squared mean."""
+        return mu * mu
+
+    def variance_slope(self, mu: Array, rows: Rows) -> Array | float:
+        """Derivative of the squared mean."""
+        return 2 * mu
+
+    def log_density(self, rows: Rows) -> Array:
+        """Log density of each row."""
+        shape, ratio = 1 / rows.dispersion, rows.y / rows.mu
+        density = shape * (np.log(shape * ratio) - ratio) - gammaln(shape)
+        return np.asarray(density - np.log(rows.y))
+
+    def _gain(self, rows: Rows) -> Array:
+        """Derivative of the log density in the shape."""
+        shape, ratio = 1 / rows.dispersion, rows.y / rows.mu
+        return np.asarray(np.log(shape * ratio) - ratio + 1 - digamma(shape))
+
+    def scale_score(self, rows: Rows) -> Array:
+        """Derivative in the log scale."""
+        return -self._gain(rows) / rows.dispersion
+
+    def scale_curvature(self, rows: Rows) -> Array:
+        """Minus the second derivative in the log scale."""
+        shape = 1 / rows.dispersion
+        return np.asarray(shape * shape * polygamma(1, shape) - shape - shape * self._gain(rows))
+
+    def cross_curvature(self, rows: Rows) -> Array:
+        """Minus the mixed derivative: the score, which falls as the scale rises."""
+        return self.score(rows)
+
+    def saturated(self, y: Array, trials: Array | None) -> Array | float:
+        """Up to a constant, the log density at the mean y."""
+        return -np.log(y)
+
+    def surrogate(self, y: Array, trials: Array | None) -> Array:
+        """The link of the response, drawn in where the link is not a logarithm."""
+        return self._link.link(y if self.link_name == "log" else 0.5 * (y + y.mean()))
+
+    def check(self, y: Array, trials: Array | None) -> tuple[NDArray[np.bool_], str]:
+        """Positive numbers."""
+        return y <= 0, "positive numbers"
+
+    def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
+        """Draw responses."""
+        return rng.gamma(1 / rows.dispersion, rows.mu * rows.dispersion)
+
+    def background(self, y: Array) -> float:
+        """From 0 to the largest."""
+        return float(y.max())

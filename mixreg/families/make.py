@@ -1,0 +1,74 @@
+"""Reading the argument `family`: a name, a statsmodels family, or one of your own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statsmodels.genmod import families as sm_families
+
+from mixreg.errors import InputError
+from mixreg.families.base import Family
+from mixreg.families.binomial import Binomial
+from mixreg.families.choice import Choice
+from mixreg.families.gamma import Gamma
+from mixreg.families.gaussian import Gaussian
+from mixreg.families.gaussian_link import GaussianLink
+from mixreg.families.negative_binomial import NegativeBinomial
+from mixreg.families.poisson import Poisson
+
+NAMES = ("gaussian", "poisson", "negativebinomial", "binomial", "gamma", "choice")
+WITH_LINK: dict[str, Any] = {
+    "poisson": Poisson,
+    "negativebinomial": NegativeBinomial,
+    "binomial": Binomial,
+    "gamma": Gamma,
+}
+LINKS_OF = {
+    "gaussian": ("identity", "log", "inverse", "sqrt"),
+    "poisson": ("log", "identity", "sqrt"),
+    "negativebinomial": ("log", "identity", "sqrt"),
+    "binomial": ("logit", "probit", "cloglog", "log", "identity"),
+    "gamma": ("inverse", "log", "identity"),
+}
+
+
+def make_family(family: Any, link: Any, equal_variance: bool, variance_ratio: float) -> Family:
+    """Turn what the user gave into a family."""
+    if isinstance(family, Family):
+        return family
+    if isinstance(family, sm_families.Family):
+        family, link = _from_statsmodels(family, link)
+    if not isinstance(family, str):
+        raise InputError(
+            f"family={family!r} is not a family; use one of {', '.join(NAMES)}, a statsmodels "
+            "family, or an object derived from mixreg.families.Family"
+        )
+    name = family.lower().replace("_", "").replace("-", "").replace(" ", "")
+    if name not in NAMES:
+        raise InputError(f"family={family!r} is unknown; use one of {', '.join(NAMES)}")
+    if name == "choice":
+        if link is not None:
+            raise InputError(f"link={link!r} has no place with family='choice'; leave it out")
+        return Choice()
+    made: Family
+    if name == "gaussian":
+        made = GaussianLink(equal_variance, link)
+        if made.link_name == "identity":
+            return Gaussian(equal_variance, variance_ratio)
+    else:
+        made = WITH_LINK[name](equal_variance, link)
+    if isinstance(link, str) and made.link_name not in LINKS_OF[name]:
+        raise InputError(
+            f"link={link!r} does not fit family={name!r}; use one of {', '.join(LINKS_OF[name])}"
+        )
+    return made
+
+
+def _from_statsmodels(family: sm_families.Family, link: Any) -> tuple[str, Any]:
+    """Name and link of a statsmodels family."""
+    name = type(family).__name__.lower()
+    if name not in NAMES:
+        raise InputError(
+            f"family {type(family).__name__} is not known here; use one of {', '.join(NAMES)}"
+        )
+    return name, family.link if link is None else link

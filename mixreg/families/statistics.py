@@ -1,0 +1,146 @@
+"""Sums over rows that an M-step needs, and the step they lead to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.blocks import Block
+
+Array = NDArray[np.float64]
+
+# Rows with less than this share of the largest responsibility add nothing that
+# double precision would keep; skipping them makes separated data cheaper.
+NEGLIGIBLE = 1e-13
+# Ridge, relative to the pooled cross products, that keeps the equations of a
+# nearly empty component solvable. It holds on to the present coefficients.
+RIDGE = 1e-14
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyStatistics:
+    """Weighted sums over rows, one set for each component and run.
+
+    They are those of one scoring step from the present coefficients.
+
+    Attributes
+    ----------
+    size : (k, [runs]) array
+        Sum of responsibilities over rows.
+    xx : (k, [runs,] p, p) array
+        Information of the coefficients (cross products of the regressors).
+    xe : (k, [runs,] p) array
+        Score of the coefficients (regressors times residuals).
+    spread : (m, k, [runs]) array
+        Sums for the dispersion: squared residuals of a Gaussian (m = 1); score
+        and information of the log dispersion of others (m = 2); m = 0 if there
+        is none.
+    """
+
+    size: Array
+    xx: Array
+    xe: Array
+    spread: Array
+
+    def __add__(self, other: FamilyStatistics) -> FamilyStatistics:
+        """Add the sums of other rows."""
+        return FamilyStatistics(
+            self.size + other.size,
+            self.xx + other.xx,
+            self.xe + other.xe,
+            self.spread + other.spread,
+        )
+
+    @property
+    def ee(self) -> Array:
+        """Squared residuals of a Gaussian fit, (k, [runs])."""
+        return np.asarray(self.spread[0])
+
+    def choose(self, runs: NDArray[np.bool_], other: FamilyStatistics) -> FamilyStatistics:
+        """Keep the sums of some runs and take the rest from another pass."""
+        return FamilyStatistics(
+            np.where(runs, self.size, other.size),
+            np.where(runs[:, None, None], self.xx, other.xx),
+            np.where(runs[:, None], self.xe, other.xe),
+            np.where(runs, self.spread, other.spread),
+        )
+
+    def take(self, runs: NDArray[np.bool_]) -> FamilyStatistics:
+        """Sums of some runs of a stack."""
+        return FamilyStatistics(
+            self.size[:, runs], self.xx[:, runs], self.xe[:, runs], self.spread[..., runs]
+        )
+
+
+def cross_sums(block: Block, weight: Array, score: Array) -> tuple[Array, Array]:
+    """Sums of weight * x x' and of score * x over rows.
+
+    Parameters
+    ----------
+    block : Block
+    weight, score : (..., rows) arrays
+
+    Returns
+    -------
+    (..., p, p) and (..., p) arrays
+    """
+    lead, p = weight.shape[:-1], block.x.shape[1]
+    flat, flat_score = weight.reshape(-1, block.rows), score.reshape(-1, block.rows)
+    if block.pairs is not None:
+        xx = unfold_triangle(flat @ block.pairs, p)
+        return xx.reshape(*lead, p, p), (flat_score @ block.x).reshape(*lead, p)
+    xx, xe = np.empty((flat.shape[0], p, p)), np.empty((flat.shape[0], p))
+    for i, (w, s) in enumerate(zip(flat, flat_score, strict=True)):
+        x = block.x
+        keep = np.flatnonzero(w > NEGLIGIBLE * w.max())
+        if keep.shape[0] < 0.5 * block.rows:
+            w, s, x = w[keep], s[keep], x[keep]
+        xx[i] = (x * w[:, None]).T @ x
+        xe[i] = s @ x
+    return xx.reshape(*lead, p, p), xe.reshape(*lead, p)
+
+
+def unfold_triangle(triangles: Array, p: int) -> Array:
+    """Upper triangles (runs, p (p + 1) / 2) as symmetric matrices (runs, p, p)."""
+    return np.asarray(triangles[..., _positions(p)])
+
+
+@lru_cache(maxsize=32)
+def _positions(p: int) -> NDArray[np.intp]:
+    """Where each entry of a symmetric matrix stands in its upper triangle."""
+    rows, cols = np.triu_indices(p)
+    position = np.empty((p, p), dtype=np.intp)
+    position[rows, cols] = position[cols, rows] = np.arange(rows.shape[0])
+    return position
+
+
+def scoring_step(xx: Array, xe: Array, ridge: Array, shared: int) -> Array:
+    """Solve for the step of the coefficients, (k, [runs,] p).
+
+    Parameters
+    ----------
+    xx, xe : (k, [runs,] p, p) and (k, [runs,] p) arrays
+    ridge : ([runs]) array
+        Added to the diagonal.
+    shared : int
+        The last so many coefficients take one step for all components.
+    """
+    p = xe.shape[-1]
+    lhs = xx + ridge[..., None, None] * np.eye(p)
+    if not shared:
+        return np.asarray(np.linalg.solve(lhs, xe[..., None])[..., 0])
+    own = p - shared
+    A, B, C = lhs[..., :own, :own], lhs[..., :own, own:], lhs[..., own:, own:]
+    a, c = xe[..., :own, None], xe[..., own:, None]
+    # Eliminate each component's own coefficients; what is left is common.
+    solved = np.linalg.solve(A, np.concatenate([B, a], axis=-1))
+    AB, Aa = solved[..., :shared], solved[..., shared:]
+    Bt = np.swapaxes(B, -1, -2)
+    left = (C - Bt @ AB).sum(axis=0)
+    common = np.linalg.solve(left, (c - Bt @ Aa).sum(axis=0))
+    mine = Aa - AB @ common
+    both = np.concatenate([mine, np.broadcast_to(common, (*mine.shape[:-2], shared, 1))], axis=-2)
+    return np.asarray(both[..., 0])

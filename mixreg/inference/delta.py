@@ -1,0 +1,38 @@
+"""Functions of the estimates, with standard errors by the delta method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from mixreg.errors import InputError
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+
+def willingness_to_pay(res: MixRegResults, price: str, alpha: float) -> pd.DataFrame:
+    """Minus each coefficient over the price's; see `MixRegResults.wtp`."""
+    terms = res.model.exog_names
+    if price not in terms:
+        raise InputError(f"price={price!r} is not a term; terms are {', '.join(terms)}")
+    cov, index = res._estimate.finite_cov, res.model.layout.coef_index()
+    coef, at = res._estimate.params.coef, terms.index(price)
+    others = [i for i, term in enumerate(terms) if term not in (price, "Intercept")]
+    names = ["wtp", "std err", "z", "P>|z|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
+    rows, keys = [], []
+    for j in range(res.k):
+        for i in others:
+            value = -coef[j, i] / coef[j, at]
+            gradient = np.zeros(cov.shape[0])
+            gradient[index[j, i]] -= 1 / coef[j, at]
+            gradient[index[j, at]] += coef[j, i] / coef[j, at] ** 2
+            se = float(np.sqrt(gradient @ cov @ gradient))
+            z = value / se if se > 0 else np.inf
+            half = norm.isf(alpha / 2) * se
+            rows.append([value, se, z, 2 * norm.sf(abs(z)), value - half, value + half])
+            keys.append((j + 1, terms[i]))
+    return pd.DataFrame(rows, pd.MultiIndex.from_tuples(keys, names=["component", "term"]), names)

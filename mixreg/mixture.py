@@ -1,0 +1,112 @@
+"""What is mixed and how: family, shared terms, background, known labels.
+
+The E-step's joint densities, the M-step and the preparation of starts live
+here, so that estimators know nothing of families and gates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.blocks import Block, GramBlock
+from mixreg.families import Family, FamilyStatistics, Gaussian
+from mixreg.gating import GateStatistics, log_prior, update_gate, widen
+from mixreg.params import Parameters
+
+Array = NDArray[np.float64]
+
+# Share of the rows that a background component starts with.
+BACKGROUND_START = 0.05
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture of regressions, but for the number of its components.
+
+    Attributes
+    ----------
+    family : Family
+    shared : int
+        The last so many standard regressors have one coefficient for all
+        components.
+    background : float or None
+        Range over which a background component spreads evenly, in standard
+        units; None if there is no such component. It is the last class.
+    gate_terms : int
+        Number of concomitant variables; 1 when class probabilities are constant.
+    labelled : bool
+        Whether some labels are known, so that components are not exchangeable.
+    """
+
+    family: Family = field(default_factory=Gaussian)
+    shared: int = 0
+    background: float | None = None
+    gate_terms: int = 1
+    labelled: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """A mixture of rows of linear regressions and nothing else."""
+        simple = not self.shared and self.gate_terms == 1 and not self.labelled
+        return self.family.linear and simple and self.background is None
+
+    def common(self) -> Mixture:
+        """The same mixture with one dispersion for all components."""
+        return replace(self, family=self.family.common())
+
+    def log_joint(self, block: Block | GramBlock, params: Parameters, state: Any) -> Array:
+        """Log of class probability times density, (K, [runs,] units).
+
+        Class probabilities, background and known labels enter here and nowhere
+        else.
+        """
+        joint = self.family.unit_density(block, params, state)  # type: ignore[arg-type]
+        if self.background is not None:
+            even = self.family.unit_background(block, self.background)  # type: ignore[arg-type]
+            joint = np.concatenate([joint, np.broadcast_to(even, (1, *joint.shape[1:]))])
+        joint += log_prior(block, params)
+        return pinned(block, joint, -np.inf)
+
+    def statistics(
+        self, block: Block | GramBlock, params: Parameters, state: Any, resp: Array
+    ) -> FamilyStatistics:
+        """The family's sums; the background has none."""
+        own = resp if self.background is None else resp[: params.k]
+        return self.family.statistics(block, params, state, own)  # type: ignore[arg-type]
+
+    def mstep(
+        self,
+        family: FamilyStatistics,
+        count: Array,
+        gate: GateStatistics | None,
+        params: Parameters,
+    ) -> Parameters:
+        """New parameters from the sums of one pass."""
+        new = self.family.update(family, params, self.shared)
+        return Parameters(new.coef, new.dispersion, update_gate(count, gate, params))
+
+    def prepare(self, params: Parameters) -> Parameters:
+        """Make a start fit the mixture: common coefficients, gate, background."""
+        coef, gate = params.coef, params.gating
+        if self.shared:
+            coef = coef.copy()
+            coef[..., -self.shared :] = coef[..., -self.shared :].mean(axis=0)
+        if self.background is not None and gate.shape[0] == params.k:
+            gate = gate - np.log(np.exp(gate - gate.max(axis=0)).sum(axis=0)) - gate.max(axis=0)
+            little = np.full((1, *gate.shape[1:]), np.log(BACKGROUND_START))
+            gate = np.concatenate([gate + np.log(1 - BACKGROUND_START), little])
+        return Parameters(coef, params.dispersion, widen(gate, self.gate_terms))
+
+
+def pinned(block: Block | GramBlock, values: Array, other: float) -> Array:
+    """Write `other` where a unit's label is known and is not the component's, in place."""
+    if block.known is not None:
+        units = np.flatnonzero(block.known >= 0)
+        wrong = np.arange(values.shape[0])[:, None] != block.known[units]
+        component, unit = np.nonzero(wrong)
+        values[component, ..., units[unit]] = other
+    return values

@@ -1,0 +1,399 @@
+"""What the segments are: their size, who is in them, how sure that is, what they care about."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from mixreg.columns import plain
+from mixreg.errors import InputError, NotAvailableError
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+MOST_LEVELS = 100  # a text column with more names its rows; it does not describe them
+TESTS = "test", "statistic", "df", "df_resid", "p value", "effect size", "units", "missing"
+LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
+
+
+def _short(number: float) -> str:
+    return f"{number:.0f}" if 1e4 <= abs(number) < 1e9 else f"{number:.4g}"
+
+
+LAYOUT = {"float_format": _short, "na_rep": "-"}
+
+
+class _Report:
+    """Tables with headings, as text and as HTML."""
+
+    def _parts(self) -> list[tuple[str, pd.DataFrame]]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """The tables as text."""
+        return "\n\n".join(f"{head}\n{t.to_string(**LAYOUT)}" for head, t in self._parts())
+
+    def _repr_html_(self) -> str:
+        return "\n".join(f"<p>{head}</p>{t.to_html(**LAYOUT)}" for head, t in self._parts())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SegmentProfile(_Report):
+    """Segments described by variables; see `profile`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        (variable, level) x components and "overall". The levels of a number
+        are "mean" and "sd"; those of a category hold shares.
+    tests : DataFrame
+        By variable: test, statistic, df, df_resid, p value, effect size (eta²
+        or Cramér's V), units used, values missing.
+    """
+
+    table: pd.DataFrame
+    tests: pd.DataFrame
+
+    def _parts(self) -> list[tuple[str, pd.DataFrame]]:
+        note = "Tests, labels taken for known; effect size is eta² for F, Cramér's V for chi-square"
+        return [("Profile of the segments", self.table), (note, self.tests)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Classification(_Report):
+    """How well units can be told apart; see `classification`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        Average posterior, assigned component x component.
+    errors : DataFrame
+        P(assigned | component), component x assigned component.
+    counts : Series
+        Units assigned to each component, counted with their case weights.
+    misclassification : float
+        Share of units expected to have a wrong label.
+    entropy_r2 : float
+        1 is certain, 0 is a guess.
+    """
+
+    table: pd.DataFrame
+    errors: pd.DataFrame
+    counts: pd.Series
+    misclassification: float
+    entropy_r2: float
+
+    @property
+    def by_assigned(self) -> pd.Series:
+        """Share expected to be wrong, among the units assigned to each component."""
+        return pd.Series(1 - np.diag(self.table), self.table.index, name="error")
+
+    @property
+    def by_component(self) -> pd.Series:
+        """Share expected to be assigned elsewhere, among the members of each component."""
+        return pd.Series(1 - np.diag(self.errors), self.errors.index, name="error")
+
+    def _parts(self) -> list[tuple[str, pd.DataFrame]]:
+        wrong, r2 = f"{self.misclassification:.2%}", f"{self.entropy_r2:.3f}"
+        head = f"Expected misclassification {wrong}, entropy R² {r2}\nAverage posterior"
+        table = self.table.assign(error=self.by_assigned).round(4)
+        errors = self.errors.assign(error=self.by_component).round(4)
+        return [(head, table.assign(units=self.counts)), ("P(assigned | component)", errors)]
+
+
+class _Members(NamedTuple):
+    """Who belongs where; a unit is a row, or a group where there are groups."""
+
+    ids: pd.Index  # components; 0 at the end where the model has noise
+    posterior: Array  # (units, ids)
+    assigned: NDArray[Any]  # (units, ids), case weights in the column of the label
+    weight: NDArray[Any]  # (units,), whole numbers where no weights were given
+
+
+def segments(res: MixRegResults) -> pd.DataFrame:
+    """One row a segment: how large, how certain, and its coefficients.
+
+    Returns
+    -------
+    DataFrame by component. `size` counts the units assigned (groups where there
+    are groups, else rows) with their case weights, `rows` the rows of the data;
+    `share` is the share of the units assigned, `weight` the mixing weight,
+    `certainty` the average posterior of the units assigned. Then follow the
+    coefficients ("coef size" where a term has the name of a column above).
+    Where the response is a log or the link is one, a regressor `np.log(price)`
+    has a column "elasticity of price", unless it is in another term as well:
+    then its elasticity is not one number. Noise is the last row, 0.
+    """
+    members = _members(res)
+    size = members.assigned.sum(axis=0)
+    frame = pd.DataFrame(
+        {
+            "size": size,
+            "rows": (res.labels.to_numpy()[:, None] == members.ids.to_numpy()).sum(axis=0),
+            "share": size / size.sum(),
+            "weight": res.weights.reindex(members.ids, fill_value=1 - res.weights.sum()),
+            "certainty": _ratio((members.assigned * members.posterior).sum(axis=0), size),
+        },
+        members.ids,
+    )
+    coef = res.coefficients.T.reindex(members.ids).rename_axis(columns=None)
+    for name, inner in _log_terms(res).items():
+        coef[f"elasticity of {inner}"] = coef[name]
+    coef.columns = pd.Index([f"coef {c}" if c in frame.columns else c for c in coef.columns])
+    return pd.concat([frame, coef], axis=1)
+
+
+def profile(res: MixRegResults, data: pd.DataFrame) -> SegmentProfile:
+    """Describe the segments by variables, mostly ones that were not in the model.
+
+    Parameters
+    ----------
+    data : DataFrame
+        With the index of the data that the model was fitted on; rows that the
+        model did not use are left out. For a model with groups also one row a
+        group, indexed by group.
+
+    Notes
+    -----
+    Means, standard deviations (divided by the sum of weights) and shares are
+    weighted by the posterior and by case weights. Across the components
+    assigned, noise left out, numbers are compared by one-way ANOVA with eta²,
+    categories by the chi-square test with Cramér's V. These tests take the
+    labels for known, so they are approximate.
+
+    A group counts as one: a number is averaged over its rows, a category is
+    spread over the levels of its rows, and where that varies within groups
+    the chi-square test is on the safe side. The column that names the groups
+    is left out. Missing values are dropped by variable.
+    """
+    members = _members(res)
+    frame, unit = _aligned(res, data)
+    tables, tests = [], {}
+    for name in frame.columns:
+        values, levels = _matrix(frame[name])
+        if unit is not None:
+            values = pd.DataFrame(values).groupby(unit).mean().to_numpy()
+        there = ~np.isnan(values[:, 0])
+        described = _describe(values[there], members, there, levels is None)
+        index = pd.MultiIndex.from_product([[name], levels or ["mean", "sd"]])
+        tables.append(pd.DataFrame(described, index, [*members.ids, "overall"]))
+        assigned = members.assigned[there][:, members.ids != 0]
+        assigned = assigned[:, assigned.any(axis=0)]
+        test = (_anova if levels is None else _chi_square)(values[there], assigned)
+        tests[name] = [*test, int(there.sum()), int(frame[name].isna().sum())]
+    tested = pd.DataFrame.from_dict(tests, orient="index", columns=TESTS)
+    table = pd.concat(tables).rename_axis(index=["variable", "level"])
+    return SegmentProfile(table, tested.rename_axis(index="variable"))
+
+
+def classification(res: MixRegResults) -> Classification:
+    """How far the labels can be trusted.
+
+    A unit (a group where there are groups, else a row) is assigned to its most
+    probable component, and is wrong with one minus that probability. Averages
+    of the posterior over the units assigned to a component make `table`; by
+    Bayes' rule they also tell where the members of a component end up, which
+    is `errors`, the matrix that three-step methods correct for. Units count
+    with their case weights.
+    """
+    members = _members(res)
+    joint = members.assigned.T @ members.posterior
+    counts = members.assigned.sum(axis=0)
+    rows, columns = members.ids.rename("assigned"), members.ids.rename("component")
+    return Classification(
+        pd.DataFrame(_ratio(joint, counts[:, None]), rows, columns),
+        pd.DataFrame(_ratio(joint, joint.sum(axis=0)).T, columns, rows),
+        pd.Series(counts, rows, name="units"),
+        max(0.0, 1 - float(np.trace(joint) / counts.sum())),
+        res.entropy_r2,
+    )
+
+
+def importance(res: MixRegResults) -> pd.DataFrame:
+    """Importance of attributes in percent, as in conjoint analysis.
+
+    An attribute is a main effect. A category spans the part-worths of all its
+    levels, whatever their coding. A number spans its contribution over the
+    rows of the data (coefficient times range); so does a spline, while x and
+    I(x**2) count apart. Importance is the span over the sum of spans.
+
+    Returns
+    -------
+    DataFrame, attributes x components and "overall", the average by mixing
+    weight. Interactions are left out and listed in `attrs["left_out"]`; where
+    there are some, main effects are those at the reference. Without a formula
+    each column that varies is an attribute.
+    """
+    spans, left_out = _spans(res)
+    if not spans:
+        raise NotAvailableError("the model has no main effects, so no attributes to compare")
+    frame = pd.DataFrame.from_dict(spans, orient="index", columns=list(res.components))
+    frame = 100 * (frame / frame.sum()).rename_axis(index="attribute")
+    frame["overall"] = np.average(frame, axis=1, weights=res.weights.loc[res.components])
+    frame.attrs["left_out"] = left_out
+    return frame
+
+
+def _members(res: MixRegResults) -> _Members:
+    grouped = res.ngroups is not None
+    labels = (res.group_labels if grouped else res.labels).to_numpy()
+    ids = list(res.components)
+    posterior = (res.group_posterior if grouped else res.posterior)[ids].to_numpy()
+    if getattr(res.model, "noise", False):
+        ids = [*ids, 0]
+        posterior = np.column_stack([posterior, np.clip(1 - posterior.sum(axis=1), 0, 1)])
+    weight = res.model.units.weight
+    weight = np.ones(len(labels), dtype=int) if weight is None else weight
+    assigned = (labels[:, None] == np.array(ids)) * weight[:, None]
+    return _Members(pd.Index(ids, name="component"), posterior, assigned, weight)
+
+
+def _log_terms(res: MixRegResults) -> dict[str, str]:
+    """Regressors whose coefficients are elasticities, and what is inside their log."""
+    link = getattr(res.model.family, "link_name", "identity")
+    if link != "log" and not LOG.fullmatch(res.model.endog_names):
+        return {}
+    terms = list(res.coefficients.index)
+    logs = {term: LOG.fullmatch(term) for term in terms if sum(term in t for t in terms) == 1}
+    return {term: match[1].strip() for term, match in logs.items() if match}
+
+
+def _aligned(res: MixRegResults, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:
+    """The rows of data in the model's order, and their units if those are groups of rows."""
+    if not isinstance(data, pd.DataFrame):
+        raise InputError(f"data must be a DataFrame; got {type(data).__name__}")
+    model, groups, index = res.model, res.model.units.labels, data.index
+    data = data.drop(columns=[model.groups_name], errors="ignore").rename(columns=str)
+    if data.empty or not data.columns.is_unique:
+        what = "is empty" if data.empty else "has columns with the same name"
+        raise InputError(f"data {what}; give at least one row and one column, names all different")
+    at_rows = _find(index, model.index, model.kept)
+    at_groups = None if groups is None else _find(index, groups)
+    named = index.name is not None and index.name == model.groups_name
+    if at_groups is not None and (named or at_rows is None):
+        return plain(data.iloc[at_groups]), None
+    if at_rows is None:
+        raise _index_error(index, model.index, groups)
+    if at_groups is not None and len(index) not in (res.nobs, len(model.kept)):
+        cure = "name it as the groups, or keep the rows of res.labels.index"
+        raise InputError(f"the index of data fits rows and groups; {cure}")
+    unit = None if groups is None else model.units.to_rows(np.arange(len(groups)), res.nobs)
+    return plain(data.iloc[at_rows]), unit
+
+
+def _find(index: pd.Index, wanted: pd.Index, kept: Mask | None = None) -> NDArray[np.int_] | None:
+    """Where the wanted labels are in an index; None if they are not there."""
+    if index.is_unique:
+        at = np.asarray(index.get_indexer(wanted))
+        return None if (at < 0).any() else at
+    # Labels repeat: only the rows of the fit or the whole table, in their order, can be told.
+    for mask in (np.ones(len(wanted), dtype=bool), kept):
+        if mask is not None and len(mask) == len(index) and index[mask].equals(wanted):
+            return np.flatnonzero(mask)
+    return None
+
+
+def _index_error(index: pd.Index, rows: pd.Index, groups: pd.Index | None) -> InputError:
+    absent = rows[~rows.isin(index)].tolist()
+    what = "the index of data repeats labels"
+    if absent:
+        what = f"data lacks {len(absent)} of the model's {len(rows)} rows, such as {absent[0]!r}"
+    other = "" if groups is None else f", or index it by the {len(groups)} groups"
+    return InputError(f"{what}; give it the index of the data that the model was fitted on{other}")
+
+
+def _matrix(column: pd.Series) -> tuple[Array, list[str] | None]:
+    """Values as columns: one for a number, one a level for a category; NaN where missing."""
+    dtype, name, count = column.dtype, column.name, column.nunique()
+    if count == 0:
+        raise InputError(f"column {name!r} has no value in the rows of the model; drop it")
+    if getattr(dtype, "kind", "O") in "mMc" or isinstance(dtype, pd.PeriodDtype):
+        raise InputError(f"column {name!r} holds {dtype}; turn it into numbers, or drop it")
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype):
+        values = column.to_numpy(dtype=float)[:, None]
+        if np.isinf(values).any():
+            raise InputError(f"column {name!r} has infinite values; correct them, or drop it")
+        return values, None
+    if count > MOST_LEVELS:
+        raise InputError(f"column {name!r} has {count} levels; drop it, or make wider categories")
+    category = pd.Categorical(column).remove_unused_categories()
+    values = np.eye(count)[category.codes]
+    values[category.codes < 0] = np.nan
+    return values, [str(level) for level in category.categories]
+
+
+def _describe(values: Array, members: _Members, there: Mask, number: bool) -> Array:
+    """Means by component and overall, weighted by the posterior; for a number, sds as well."""
+    weight = members.weight[there]
+    share = np.column_stack([members.posterior[there] * weight[:, None], weight])
+    total = share.sum(axis=0)
+    means = _ratio(values.T @ share, total)
+    if not number:
+        return means
+    return np.vstack([means, np.sqrt(_ratio((share * (values - means) ** 2).sum(axis=0), total))])
+
+
+def _anova(values: Array, assigned: NDArray[Any]) -> list[Any]:
+    """One-way analysis of variance; a unit of weight 2 counts as two."""
+    size, weight = assigned.sum(axis=0), assigned.sum(axis=1)
+    df, df_resid = len(size) - 1, size.sum() - len(size)
+    if df < 1 or df_resid <= 0:
+        return ["F", *[np.nan] * 5]
+    number = values[:, 0] - values[:, 0] @ weight / weight.sum()
+    within = number - (assigned > 0) @ (number @ assigned / size)
+    total, rest = weight @ number**2, weight @ within**2
+    floor = 1e-28 * (weight @ values[:, 0] ** 2)  # what rounding leaves of a constant
+    if total <= floor:
+        return ["F", np.nan, df, df_resid, np.nan, np.nan]
+    f = np.inf if rest <= floor else (total - rest) / df / (rest / df_resid)
+    return ["F", f, df, df_resid, float(stats.f.sf(f, df, df_resid)), 1 - rest / total]
+
+
+def _chi_square(values: Array, assigned: NDArray[Any]) -> list[Any]:
+    """Test of independence of levels and components assigned."""
+    counts = assigned.T @ values
+    counts = counts[:, counts.any(axis=0)]
+    smaller = min(counts.shape) - 1
+    if smaller < 1:
+        return ["chi-square", *[np.nan] * 5]
+    test = stats.chi2_contingency(counts, correction=False)
+    effect = float(np.sqrt(test.statistic / counts.sum() / smaller))
+    return ["chi-square", test.statistic, test.dof, np.nan, test.pvalue, effect]
+
+
+def _spans(res: MixRegResults) -> tuple[dict[str, Array], list[str]]:
+    """Span (k,) of each main effect's contribution, and the terms left out."""
+    units, x, info = res.model.units, res.model.source.x, res.model.design.right
+    if units.weight is not None:
+        x = x[units.sort(units.to_rows(units.weight > 0, res.nobs))]
+    names, coef = res.model.exog_names, res.coefficients
+    if info is None:
+        widths = zip(names, np.ptp(x, axis=0), strict=True)
+        return {name: width * coef.loc[name].abs() for name, width in widths if width}, []
+    coef = coef.reindex(info.column_names, fill_value=0.0).to_numpy()
+    spans, left_out = {}, []
+    for term in info.terms:
+        columns = info.term_slices[term]
+        if len(term.factors) > 1:
+            left_out.append(term.name())
+        elif term.factors:
+            coded = x[:, [names.index(c) for c in info.column_names[columns] if c in names]]
+            if info.factor_infos[term.factors[0]].type == "categorical":
+                (coding,) = info.term_codings[term]
+                coded = coding.contrast_matrices[term.factors[0]].matrix
+            spans[term.name()] = np.ptp(coded @ coef[columns], axis=0)
+    return spans, left_out
+
+
+def _ratio(above: NDArray[Any], below: NDArray[Any]) -> Array:
+    """Quotients, NaN where nothing is below."""
+    out = np.full(np.broadcast_shapes(above.shape, below.shape), np.nan)
+    return np.divide(above, below, out=out, where=below > 0)
