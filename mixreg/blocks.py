@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +131,13 @@ class GramBlock:
     @property
     def triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Row and column of each stored cross product."""
-        return np.triu_indices(self.p + 1)
+        return triangle_indices(self.p + 1)
+
+
+@lru_cache(maxsize=32)
+def triangle_indices(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row and column of each entry of an upper triangle."""
+    return np.triu_indices(n)
 
 
 def column_pairs(v: Array) -> Array:

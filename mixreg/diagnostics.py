@@ -55,6 +55,9 @@ class Diagnostics:
         What each start of the race reached, in the user's log-likelihood.
     agreed, finalists, swaps, accepted : int
         How the race and the swap search went.
+    linear : bool
+        Whether the moments are those of the response itself, or of its stand-in
+        on the scale of the linear predictor (families other than the Gaussian).
     """
 
     n: int
@@ -81,6 +84,7 @@ class Diagnostics:
     finalists: int
     swaps: int
     accepted: int
+    linear: bool = True
 
     @property
     def gap(self) -> float:
@@ -97,12 +101,16 @@ class Diagnostics:
         return "\n".join([*_verdict(self), "", *_numbers(self), "", *_race_lines(self)])
 
 
-def diagnose(solution: Solution, whitening: Whitening, n: int, entropy_r2: float) -> Diagnostics:
-    """Work out the diagnostics of a solution."""
+def diagnose(
+    solution: Solution, whitening: Whitening, n: int, entropy_r2: float, weights: Array
+) -> Diagnostics:
+    """Work out the diagnostics of a solution; `weights` are those of the components."""
     params = solution.fit.params
     k, p = params.coef.shape
-    noise2 = float(params.weights @ params.dispersion)
-    tensor = _nearest(solution.tensors, noise2)
+    linear = whitening.linear is None
+    share = weights / weights.sum()
+    noise2 = float(share @ params.dispersion) if linear else float("nan")
+    tensor = _nearest(solution.tensors, noise2 if linear else 0.5)
     length = np.linalg.norm(params.coef, axis=1)
     unit = params.coef / max(float(length.max()), 1e-300)
     inner = unit @ unit.T
@@ -119,7 +127,7 @@ def diagnose(solution: Solution, whitening: Whitening, n: int, entropy_r2: float
         tensor_values=tensor.decomposition.values if tensor is not None else np.zeros(0),
         tensor_residual=tensor.decomposition.residual if tensor is not None else float("nan"),
         identifiable=k <= p,
-        omega_min=float(params.weights.min()),
+        omega_min=float(weights.min()),
         delta=float(apart[pairs].min()) if k > 1 else float("nan"),
         eta=1 - float(np.linalg.norm(unit, axis=1).min()),
         gamma=float(np.abs(inner[pairs]).max()) if k > 1 else float("nan"),
@@ -135,6 +143,7 @@ def diagnose(solution: Solution, whitening: Whitening, n: int, entropy_r2: float
         finalists=race.finalists if race else 0,
         swaps=race.swaps if race else 0,
         accepted=race.accepted if race else 0,
+        linear=linear,
     )
 
 
@@ -162,7 +171,13 @@ def _verdict(d: Diagnostics) -> list[str]:
             "rows than it has coefficients."
         )
     if d.k == 1:
-        return [*lines, "One component: ordinary least squares; nothing to decompose."]
+        kind = "ordinary least squares" if d.linear else "a generalized linear model"
+        return [*lines, f"One component: {kind}; nothing to decompose."]
+    if not d.linear:
+        lines.append(
+            "The moments are those of the response on the scale of the linear predictor, "
+            "which follows the model only roughly; the race decided."
+        )
     if not d.identifiable:
         lines.append(
             f"k={d.k} is more than the moments of {d.p} regressors can tell apart; "
@@ -173,7 +188,7 @@ def _verdict(d: Diagnostics) -> list[str]:
             "The design is not Gaussian (categories, skewed or heavy-tailed columns): "
             "the tensor start is a guess here, and the race decided."
         )
-    if d.identifiable and d.gaussian:
+    if d.identifiable and d.gaussian and d.linear:
         sound = d.tensor_residual < 0.5 and d.sigma_k > 0 and not d.gap < 0
         lines.append(
             "The moments fit the model: the tensor start can be trusted."
@@ -202,7 +217,11 @@ def _numbers(d: Diagnostics) -> list[str]:
         f"ω_min = {d.omega_min:.3f}   smallest weight",
         f"Δ = {d.delta:.3f}   smallest distance between components (longest has length 1)",
         f"η = {d.eta:.3f}, γ = {d.gamma:.3f}   0, 0 would be orthonormal components",
-        f"noise = {d.noise:.3g}   residual over response standard deviation",
+        *(
+            [f"noise = {d.noise:.3g}   residual over response standard deviation"]
+            if d.linear
+            else []
+        ),
         f"design: largest skewness {d.skewness:.2f}, excess kurtosis {d.kurtosis:.2f}   "
         "0, 0 is Gaussian",
     ]

@@ -259,7 +259,7 @@ def _finish(
     if method == "altmin":
         params = _weighed(mixture, params, hard)
     soft = source.sweep(SoftAssignment(mixture), params.stacked())
-    if not mixture.labelled:
+    if mixture.exchangeable:
         params = params.by_weight(None if mixture.gate_terms == 1 else soft.count[:, 0])
         soft = source.sweep(SoftAssignment(mixture), params.stacked())
     exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None

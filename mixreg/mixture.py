@@ -40,6 +40,8 @@ class Mixture:
         Number of concomitant variables; 1 when class probabilities are constant.
     labelled : bool
         Whether some labels are known, so that components are not exchangeable.
+    absent : tuple of (component, standard regressor) pairs
+        Coefficients that are zero.
     """
 
     family: Family = field(default_factory=Gaussian)
@@ -47,11 +49,17 @@ class Mixture:
     background: float | None = None
     gate_terms: int = 1
     labelled: bool = False
+    absent: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether components may be numbered in any order."""
+        return not self.labelled and not self.absent
 
     @property
     def plain(self) -> bool:
         """A mixture of rows of linear regressions and nothing else."""
-        simple = not self.shared and self.gate_terms == 1 and not self.labelled
+        simple = not self.shared and self.gate_terms == 1 and self.exchangeable
         return self.family.linear and simple and self.background is None
 
     def common(self) -> Mixture:
@@ -86,6 +94,8 @@ class Mixture:
         params: Parameters,
     ) -> Parameters:
         """New parameters from the sums of one pass."""
+        if self.absent:
+            family = without(family, self.absent)
         new = self.family.update(family, params, self.shared)
         return Parameters(new.coef, new.dispersion, update_gate(count, gate, params))
 
@@ -95,11 +105,25 @@ class Mixture:
         if self.shared:
             coef = coef.copy()
             coef[..., -self.shared :] = coef[..., -self.shared :].mean(axis=0)
+        if self.absent:
+            coef = coef.copy()
+            for j, i in self.absent:
+                coef[j, ..., i] = 0.0
         if self.background is not None and gate.shape[0] == params.k:
             gate = gate - np.log(np.exp(gate - gate.max(axis=0)).sum(axis=0)) - gate.max(axis=0)
             little = np.full((1, *gate.shape[1:]), np.log(BACKGROUND_START))
             gate = np.concatenate([gate + np.log(1 - BACKGROUND_START), little])
         return Parameters(coef, params.dispersion, widen(gate, self.gate_terms))
+
+
+def without(sums: FamilyStatistics, absent: tuple[tuple[int, int], ...]) -> FamilyStatistics:
+    """Sums whose scoring step leaves absent coefficients where they are."""
+    xx, xe = sums.xx.copy(), sums.xe.copy()
+    for j, i in absent:
+        xx[j, ..., i, :] = xx[j, ..., :, i] = 0.0
+        xx[j, ..., i, i] = 1.0
+        xe[j, ..., i] = 0.0
+    return replace(sums, xx=xx, xe=xe)
 
 
 def pinned(block: Block | GramBlock, values: Array, other: float) -> Array:

@@ -23,6 +23,7 @@ from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.information import TakeInformation
 from mixreg.mixture import Mixture
 from mixreg.options import (
+    absent_terms,
     as_data,
     check_cov_type,
     check_k,
@@ -67,6 +68,9 @@ class MixReg:
         The family's canonical link if None (for "negativebinomial", log).
     shared : list of str, optional
         Terms whose coefficients are the same in all components.
+    only : dict, optional
+        Terms that only some components have: `{"price": [1, 2]}`. Components
+        then keep their numbers instead of being ordered by weight.
     choice_set : (n,) array, optional
         With family="choice": rows that were offered together. Sets lie within
         groups.
@@ -103,6 +107,7 @@ class MixReg:
         family: Any = "gaussian",
         link: Any = None,
         shared: Any = None,
+        only: Any = None,
         choice_set: Any = None,
         known_labels: Any = None,
         noise: bool = False,
@@ -124,7 +129,7 @@ class MixReg:
         gate = None
         if concomitant is not None:
             gate = gates.concomitants(concomitant, None, None, table.kept)
-        self._declare(design, table, columns, given.names(), gate, made, k, shared, noise)
+        self._declare(design, table, columns, given.names(), gate, made, k, shared, only, noise)
 
     @classmethod
     def from_formula(
@@ -139,6 +144,7 @@ class MixReg:
         family: Any = "gaussian",
         link: Any = None,
         shared: Any = None,
+        only: Any = None,
         choice_set: Any = None,
         known_labels: Any = None,
         noise: bool = False,
@@ -171,7 +177,7 @@ class MixReg:
             Rows to use: a query such as `"year > 2000"`, a mask, or labels.
         missing : {"drop", "raise"}
             What to do with rows that have missing values.
-        family, link, shared, noise, equal_variance, variance_ratio
+        family, link, shared, only, noise, equal_variance, variance_ratio
             See `MixReg`.
         eval_env : int
             Frames to go up when looking for names; 0 is the caller.
@@ -210,7 +216,7 @@ class MixReg:
         if concomitant is not None:
             gate = gates.concomitants(concomitant, frame, environment, table.kept)
         model = cls.__new__(cls)
-        model._declare(design, table, columns, given.names(), gate, made, k, shared, noise)
+        model._declare(design, table, columns, given.names(), gate, made, k, shared, only, noise)
         return model
 
     def _declare(
@@ -223,6 +229,7 @@ class MixReg:
         family: Family,
         k: int,
         shared: Any,
+        only: Any,
         noise: bool,
     ) -> None:
         self.design, self.family, self.noise = design, family, bool(noise)
@@ -235,6 +242,7 @@ class MixReg:
         self.sets = declared.sets
         self.k = check_k(k, self.source, family)
         common = shared_terms(shared, design)
+        absent = absent_terms(only, design, common, self.k)
         gate_terms = () if self.gate_design is None else self.gate_design.terms
         self.layout = Layout(
             self.k,
@@ -245,20 +253,25 @@ class MixReg:
             common,
             gate_terms,
             self.noise,
+            absent,
         )
+        order = [i for i in range(len(design.terms)) if i not in common] + list(common)
         self.mixture = Mixture(
             family,
             len(common),
             family.background(self.source.y) if self.noise else None,
             max(1, len(gate_terms)),
             self.source.known is not None,
+            tuple((j, order.index(i)) for j, i in absent),
         )
         self._whitening = self._standard(common)
 
     def _standard(self, shared: tuple[int, ...]) -> Whitening:
         """Find the coordinates in which the model is fitted."""
         linear = self.source if self.family.linear else surrogate(self.source, self.mixture)
-        white = whitening(linear.sweep(triangle), self.design.terms, shared)
+        white = whitening(
+            linear.sweep(triangle), self.design.terms, shared, rotate=not self.layout.absent
+        )
         white = white if self.family.linear else for_family(white)
         if self.source.z is None:
             return white

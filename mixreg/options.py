@@ -203,19 +203,40 @@ def shared_terms(shared: Any, design: Design) -> tuple[int, ...]:
     if shared is None:
         return ()
     names = [shared] if isinstance(shared, str) else list(shared)
-    found: list[int] = []
-    for name in names:
-        if name in design.terms:
-            found.append(design.terms.index(name))
-            continue
-        slices = {} if design.right is None else design.right.term_name_slices
-        if name not in slices:
-            raise InputError(
-                f"shared names {name!r}, which is not a term of the formula; terms are "
-                f"{', '.join([*slices] or design.terms)}"
-            )
-        found += range(slices[name].start, slices[name].stop)
-    return tuple(sorted(set(found)))
+    return tuple(sorted({i for name in names for i in _columns_of(name, design, "shared")}))
+
+
+def _columns_of(name: Any, design: Design, argument: str) -> list[int]:
+    """Columns of a term, or the one column of that name."""
+    if name in design.terms:
+        return [design.terms.index(name)]
+    slices = {} if design.right is None else design.right.term_name_slices
+    if name not in slices:
+        raise InputError(
+            f"{argument} names {name!r}, which is not a term of the formula; terms are "
+            f"{', '.join([*slices] or design.terms)}"
+        )
+    return list(range(slices[name].start, slices[name].stop))
+
+
+def absent_terms(
+    only: Any, design: Design, shared: tuple[int, ...], k: int
+) -> tuple[tuple[int, int], ...]:
+    """Pairs of component and column, from 0, where a component lacks a term."""
+    if only is None:
+        return ()
+    if not isinstance(only, dict):
+        raise InputError(f"only={only!r} must map terms to components, as {{'price': [1, 2]}}")
+    absent = []
+    for name, have in only.items():
+        numbers = {int(j) for j in np.atleast_1d(have)}
+        if not numbers or not numbers <= set(range(1, k + 1)):
+            raise InputError(f"only[{name!r}]={have!r} must list components between 1 and {k}")
+        columns = _columns_of(name, design, "only")
+        if set(columns) & set(shared):
+            raise InputError(f"{name!r} is in shared= and in only=; a term can be in one of them")
+        absent += [(j, i) for j in range(k) if j + 1 not in numbers for i in columns]
+    return tuple(absent)
 
 
 def check_k(k: Any, source: MemorySource, family: Family) -> int:

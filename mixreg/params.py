@@ -151,6 +151,8 @@ class Layout:
     gate : tuple of str
         Concomitant variables; empty when class probabilities are constant.
     background : bool
+    absent : tuple of (component, term) pairs, both from 0
+        Coefficients that are zero because a component lacks the term.
     """
 
     k: int
@@ -161,16 +163,17 @@ class Layout:
     shared: tuple[int, ...] = ()
     gate: tuple[str, ...] = ()
     background: bool = False
+    absent: tuple[tuple[int, int], ...] = ()
 
     @property
     def p(self) -> int:
         """Number of coefficients in a component."""
         return len(self.terms)
 
-    @property
-    def own(self) -> tuple[int, ...]:
-        """Terms whose coefficients vary."""
-        return tuple(i for i in range(self.p) if i not in self.shared)
+    def own(self, component: int) -> list[int]:
+        """Terms of a component that are not shared, and not absent."""
+        apart = {i for j, i in self.absent if j == component} | set(self.shared)
+        return [i for i in range(self.p) if i not in apart]
 
     @property
     def classes(self) -> int:
@@ -187,7 +190,7 @@ class Layout:
         """Names of the free parameters, `term[component]`."""
         names: list[str] = []
         for j in range(1, self.k + 1):
-            names += [f"{self.terms[i]}[{j}]" for i in self.own]
+            names += [f"{self.terms[i]}[{j}]" for i in self.own(j - 1)]
             if self.free_scale:
                 names.append(f"log({self.scale_name})[{j}]")
         names += [self.terms[i] for i in self.shared]
@@ -203,22 +206,26 @@ class Layout:
         """Number of free parameters."""
         return self._gate_start + (self.classes - 1) * max(1, len(self.gate))
 
-    @property
-    def block(self) -> int:
-        """Parameters that each component owns."""
-        return len(self.own) + self.free_scale
+    def _starts(self) -> list[int]:
+        """First position of each component's own parameters, and of what follows them."""
+        starts = [0]
+        for j in range(self.k):
+            starts.append(starts[-1] + len(self.own(j)) + self.free_scale)
+        return starts
 
     @property
     def _gate_start(self) -> int:
         common = self.scale_name is not None and self.equal_dispersion
-        return self.k * self.block + len(self.shared) + common
+        return self._starts()[-1] + len(self.shared) + common
 
     def coef_index(self) -> NDArray[np.intp]:
-        """Positions of the coefficients, (k, p); shared ones repeat."""
-        index = np.empty((self.k, self.p), dtype=np.intp)
-        own, shared = list(self.own), list(self.shared)
-        index[:, own] = np.arange(self.k)[:, None] * self.block + np.arange(len(own))
-        index[:, shared] = self.k * self.block + np.arange(len(shared))
+        """Positions of the coefficients, (k, p); shared ones repeat, absent ones are -1."""
+        index = np.full((self.k, self.p), -1, dtype=np.intp)
+        starts, shared = self._starts(), list(self.shared)
+        for j in range(self.k):
+            own = self.own(j)
+            index[j, own] = starts[j] + np.arange(len(own))
+        index[:, shared] = starts[-1] + np.arange(len(shared))
         return index
 
     def scale_index(self) -> NDArray[np.intp]:
@@ -227,7 +234,7 @@ class Layout:
             return np.zeros(0, dtype=np.intp)
         if self.equal_dispersion:
             return np.full(self.k, self._gate_start - 1)
-        return np.arange(self.k) * self.block + len(self.own)
+        return np.array(self._starts()[1:], dtype=np.intp) - 1
 
     def gating_index(self) -> NDArray[np.intp]:
         """Positions of the gate of classes 2..K, one class after another."""
@@ -235,8 +242,8 @@ class Layout:
 
     def pack(self, params: Parameters) -> Array:
         """Write a mixture as a flat vector."""
-        vector = np.empty(self.size)
-        vector[self.coef_index()] = params.coef
+        vector, index = np.empty(self.size), self.coef_index()
+        vector[index[index >= 0]] = params.coef[index >= 0]
         if self.scale_name is not None:
             vector[self.scale_index()] = self.scale_power * np.log(params.dispersion)
         gate = params.gating
@@ -253,23 +260,19 @@ class Layout:
         if self.scale_name is not None:
             dispersion = np.exp(vector[self.scale_index()] / self.scale_power)
         gate = gate if self.gate else np.asarray(log_softmax(gate, axis=0))
-        return Parameters(vector[self.coef_index()], dispersion, gate)
+        index = self.coef_index()
+        return Parameters(np.where(index >= 0, vector[index], 0.0), dispersion, gate)
 
     def free(self) -> Layout:
         """Give the same model with nothing in common between components."""
-        return replace(self, equal_dispersion=False, shared=())
-
-    def shared_last(self) -> Layout:
-        """Give the same model with shared terms moved behind the others."""
-        own = len(self.own)
-        terms = tuple(self.terms[i] for i in (*self.own, *self.shared))
-        return replace(self, terms=terms, shared=tuple(range(own, self.p)))
+        return replace(self, equal_dispersion=False, shared=(), absent=())
 
     def contraction(self) -> Array:
         """Matrix J with free vector = J @ this vector, (free size, size)."""
         free = self.free()
         J = np.zeros((free.size, self.size))
-        J[free.coef_index().ravel(), self.coef_index().ravel()] = 1.0
+        index = self.coef_index()
+        J[free.coef_index()[index >= 0], index[index >= 0]] = 1.0
         J[free.scale_index(), self.scale_index()] = 1.0
         J[free.gating_index(), self.gating_index()] = 1.0
         return J

@@ -326,7 +326,8 @@ class MixRegResults:
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """The paper's quantities, and what they mean here."""
-        return diagnose(self.solution, self.model._whitening, self.nobs, self.entropy_r2)
+        weights = self._weights[: self.k]
+        return diagnose(self.solution, self.model._whitening, self.nobs, self.entropy_r2, weights)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Tables in statsmodels' look: text, HTML, LaTeX, CSV."""

@@ -112,4 +112,5 @@ def standard_layout(mixture: Mixture, params: Parameters) -> Layout:
         tuple(range(p - mixture.shared, p)),
         ("",) * mixture.gate_terms if mixture.gate_terms > 1 else (),
         mixture.background is not None,
+        mixture.absent,
     )

@@ -37,9 +37,10 @@ def make_summary(results: MixRegResults, alpha: float) -> Summary:
     summary.tables.append(_header(results, width))
     summary.tables.append(_weights_table(results, alpha, width))
     layout = results.model.layout
-    own, shared = list(layout.own), list(layout.shared)
+    shared = list(layout.shared)
     names, index = results.model.exog_names, layout.coef_index()
     for j in results.components:
+        own = layout.own(j - 1)
         if own:
             stubs = [names[i] for i in own]
             title = f"Component {j}"

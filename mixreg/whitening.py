@@ -144,11 +144,17 @@ class Whitening:
         return Parameters.uniform(np.tile(self.pooled, (k, 1)), spread)
 
 
-def whitening(total: Triangle, terms: tuple[str, ...], shared: tuple[int, ...] = ()) -> Whitening:
+def whitening(
+    total: Triangle,
+    terms: tuple[str, ...],
+    shared: tuple[int, ...] = (),
+    rotate: bool = True,
+) -> Whitening:
     """Find standard coordinates from the triangular factor of all rows.
 
     Standard regressors made of shared terms come last, and the others have no
-    part in them, so that a coefficient in common stays one.
+    part in them, so that a coefficient in common stays one. Without `rotate`,
+    columns are only scaled, so that a coefficient of zero stays zero.
 
     Raises
     ------
@@ -168,7 +174,7 @@ def whitening(total: Triangle, terms: tuple[str, ...], shared: tuple[int, ...] =
     ones = turn.T @ total.factor[:p, p] / np.sqrt(n)
     outside = math.hypot(total.factor[p, p] / np.sqrt(n), *ones[own:])
     rotation, constant = np.eye(p), None
-    if own and outside < CONSTANT_TOLERANCE:
+    if rotate and own and outside < CONSTANT_TOLERANCE:
         constant = np.empty(p)
         constant[order] = solve_triangular(factor, ones) * np.sqrt(n)
         rotation[:own, :own] = _rotation_to(ones[:own] / np.linalg.norm(ones[:own]))
@@ -180,6 +186,10 @@ def whitening(total: Triangle, terms: tuple[str, ...], shared: tuple[int, ...] =
         along[0] -= shift
     left = float(last) / math.sqrt(n)
     scale = math.hypot(*along, left)
+    if not rotate:
+        length = np.sqrt(n) / np.linalg.norm(factor, axis=0)
+        along = (basis[order] @ along) / length
+        basis[order] = np.diag(length)
     if scale <= 1e-12 * abs(shift) or scale == 0:
         raise InputError(
             "the response does not vary, so there are no segments to find; check that the "

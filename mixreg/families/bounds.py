@@ -36,27 +36,28 @@ def bounded_variances(variance: Array, size: Array, ratio: float) -> Array:
     if not np.any(binds):
         return variance
     if variance.ndim == 1:
-        return _clip_one(variance, size, ratio)
+        return _clip(variance[:, None], size[:, None], ratio)[:, 0]
     out = variance.copy()
-    for run in np.flatnonzero(binds):
-        out[:, run] = _clip_one(variance[:, run], size[:, run], ratio)
+    out[:, binds] = _clip(variance[:, binds], size[:, binds], ratio)
     return out
 
 
-def _clip_one(variance: Array, size: Array, ratio: float) -> Array:
-    edges = np.sort(np.concatenate([variance, variance * ratio]))
-    mid = np.concatenate([[edges[0] / 2], (edges[1:] + edges[:-1]) / 2, [edges[-1] * 2]])
-    low = variance < mid[:, None]
-    high = variance * ratio > mid[:, None]
+def _clip(variance: Array, size: Array, ratio: float) -> Array:
+    """Clip the variances (k, runs) of each run to its best interval."""
+    edges = np.sort(np.concatenate([variance, variance * ratio]), axis=0)
+    mid = np.concatenate([edges[:1] / 2, (edges[1:] + edges[:-1]) / 2, edges[-1:] * 2])[:, None]
+    low, high = variance < mid, variance * ratio > mid
     # On a stretch the clipped terms are m (below) and m / ratio (above); the
     # best m is the size-weighted mean of what they stand for.
     total = (size * (low | high)).sum(axis=1)
     value = (size * variance * (low + ratio * high)).sum(axis=1)
-    candidates = np.concatenate([value[total > 0] / total[total > 0], edges])
-    candidates = candidates[candidates > 0]
-    if candidates.shape[0] == 0:
-        return variance
-    clipped = np.clip(variance, candidates[:, None], candidates[:, None] / ratio)
+    inner = np.divide(value, total, out=np.zeros_like(value), where=total > 0)
+    candidates = np.concatenate([inner, edges])
+    usable = candidates > 0
+    safe = np.where(usable, candidates, 1.0)[:, None]
+    clipped = np.clip(variance, safe, safe / ratio)
     with np.errstate(over="ignore"):
         cost = (size * (np.log(clipped) + variance / clipped)).sum(axis=1)
-    return np.asarray(clipped[np.argmin(cost)])
+    best = np.where(usable, cost, np.inf).argmin(axis=0)
+    chosen = np.take_along_axis(clipped, best[None, None], axis=0)[0]
+    return np.asarray(np.where(usable.any(axis=0), chosen, variance))

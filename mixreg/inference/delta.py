@@ -26,6 +26,8 @@ def willingness_to_pay(res: MixRegResults, price: str, alpha: float) -> pd.DataF
     rows, keys = [], []
     for j in range(res.k):
         for i in others:
+            if index[j, i] < 0 or index[j, at] < 0:
+                continue  # The component lacks the term.
             value = -coef[j, i] / coef[j, at]
             gradient = np.zeros(cov.shape[0])
             gradient[index[j, i]] -= 1 / coef[j, at]

@@ -114,9 +114,11 @@ def estimate(
     cov, lost = covariance(sums, cov_type)
     far = np.zeros(inner.size, dtype=bool)
     if not mixture.family.linear:
-        index = inner.coef_index()
-        far[index] = np.diag(cov)[index] > SEPARATED**2
-    separated = tuple(np.flatnonzero((far | lost)[inner.coef_index()].any(axis=1)).tolist())
+        coefficients = np.unique(inner.coef_index())
+        far[coefficients[coefficients >= 0]] = True
+        far &= np.diag(cov) > SEPARATED**2
+    index = inner.coef_index()
+    separated = tuple(np.flatnonzero(((far | lost)[index] & (index >= 0)).any(axis=1)).tolist())
     cov = back @ cov @ back.T
     lost = (back[:, lost | far] != 0).any(axis=1)
     cov[lost, :] = cov[:, lost] = 0.0

@@ -165,19 +165,20 @@ def swap_search(
     progress: Progress | None = None,
 ) -> SwapResult:
     """Defend a fit against swaps until `patience` of them in a row have failed."""
-    k = fit.params.k
+    k, batch = fit.params.k, batch_size(source, fit.params.k)
+    keep = 4 * batch // BATCH
     tried = failed = accepted = 0
     while failed < patience and tried < 2 * patience and fit.reason != "exact":
         if progress is not None:
             progress(tried, fit.objective)
-        removed = np.arange(tried, tried + BATCH) % k
+        removed = np.arange(tried, tried + batch) % k
         starts = swapped(source, mixture, whitening, fit.params, removed, rng)
         short = iterate(source, EM(mixture), starts, SHORT)
-        longer = finish_best(source, mixture, short, 4, LONGER)
+        longer = finish_best(source, mixture, short, keep, LONGER)
         least = fit.objective + 1e-6 * source.block.units**0.5
         hopeful = [f for f in longer if f.reason == "exact" or expected_end(f) > least]
-        tried += BATCH
-        failed += BATCH
+        tried += batch
+        failed += batch
         if not hopeful:
             continue
         best = finish_best(source, mixture, hopeful, 4, FINISH)[0]
@@ -186,6 +187,11 @@ def swap_search(
         if best.objective > least or best.reason == "exact":
             fit, failed, accepted = best, 0, accepted + 1
     return SwapResult(fit, tried, accepted)
+
+
+def batch_size(source: BlockSource, k: int) -> int:
+    """Swaps tried as one stack: more of them where units are few and overhead rules."""
+    return BATCH * int(np.clip(40_000 // (source.block.units * k * BATCH), 1, 4))
 
 
 def affordable(source: BlockSource, mixture: Mixture, k: int, p: int, budget: float) -> int:
