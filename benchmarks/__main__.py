@@ -1,4 +1,4 @@
-"""Print the figures: `python -m benchmarks peers|recovery|reference|speed|all`."""
+"""Print the figures: `python -m benchmarks coverage|peers|recovery|reference|speed|all`."""
 
 import argparse
 import os
@@ -9,10 +9,11 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 
 def main() -> None:
-    from benchmarks import peers, recovery, reference, speed
+    from benchmarks import coverage, peers, recovery, reference, reference_glm, speed
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("what", choices=["peers", "recovery", "reference", "speed", "all"])
+    kinds = ["coverage", "peers", "recovery", "reference", "speed", "all"]
+    parser.add_argument("what", choices=kinds)
     parser.add_argument("--trials", type=int, default=100, help="data sets a row (recovery)")
     parser.add_argument("--seeds", type=int, default=10, help="seeds a case (reference)")
     parser.add_argument("--workers", type=int, default=2, help="processes (recovery)")
@@ -24,8 +25,11 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.what in ("reference", "all"):
         reference.main(chosen.seeds)
+        reference_glm.main(chosen.seeds)
     if chosen.what in ("speed", "all"):
         speed.main()
+    if chosen.what in ("coverage", "all"):
+        coverage.main(workers=chosen.workers)
     if chosen.what in ("peers", "all"):
         peers.main(chosen.all_starts)
     if chosen.what in ("recovery", "all"):

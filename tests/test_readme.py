@@ -1,4 +1,4 @@
-"""The README's code runs, and prints what the README shows; so do the docstrings' examples."""
+"""Code in the README and the docs runs and prints what they show; so do docstrings' examples."""
 
 import contextlib
 import doctest
@@ -12,7 +12,8 @@ import pytest
 
 import mixreg
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+PAGES = {"README.md": 2, "docs/families.md": 2}
 MODULES = [m.name for m in pkgutil.walk_packages(mixreg.__path__, "mixreg.")]
 
 
@@ -20,20 +21,21 @@ def same(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-def test_readme_examples_print_what_it_shows():
-    blocks = re.findall(r"```(python|text)\n(.*?)```", README, flags=re.DOTALL)
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_print_what_the_page_shows(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
     namespace: dict[str, object] = {}
     printed, shown = "", 0
-    for kind, text in blocks:
+    for kind, block in re.findall(r"```(python|text)\n(.*?)```", text, flags=re.DOTALL):
         if kind == "python":
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
-                exec(text, namespace)
+                exec(block, namespace)
             printed = out.getvalue()
         else:
             shown += 1
-            assert same(printed) == same(text)
-    assert shown == 2
+            assert same(printed) == same(block)
+    assert shown == PAGES[page]
 
 
 @pytest.mark.parametrize("name", MODULES)

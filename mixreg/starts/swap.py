@@ -190,8 +190,10 @@ def swap_search(
 
 
 def batch_size(source: BlockSource, k: int) -> int:
-    """Swaps tried as one stack: more of them where units are few and overhead rules."""
-    return BATCH * int(np.clip(40_000 // (source.block.units * k * BATCH), 1, 4))
+    """Swaps tried as one stack: more of them where data are few and overhead rules."""
+    block = source.block
+    each = block.units if isinstance(block, GramBlock) else block.rows
+    return BATCH * int(np.clip(40_000 // (each * k * BATCH), 1, 4))
 
 
 def affordable(source: BlockSource, mixture: Mixture, k: int, p: int, budget: float) -> int:

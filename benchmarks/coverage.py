@@ -1,0 +1,64 @@
+"""Do 95% intervals cover? Draws from a fit, refitted: `python -m benchmarks coverage`."""
+
+import os
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pandas as pd
+
+from mixreg import MixReg
+from mixreg.metrics import match_components
+
+CASES = {
+    "gaussian": ("y ~ x1 + x2", {}),
+    "poisson": ("y ~ x1 + x2", {"family": "poisson"}),
+}
+
+
+def planted(family: str, n: int = 600) -> pd.DataFrame:
+    """Two overlapping segments."""
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((n, 2))
+    second = rng.random(n) < 0.4
+    eta = np.where(second, 0.4 - 0.3 * x[:, 0] + 0.5 * x[:, 1], 1.6 + 0.5 * x[:, 0])
+    y = rng.poisson(np.exp(eta)) if family == "poisson" else eta + 0.5 * rng.standard_normal(n)
+    return pd.DataFrame({"y": y, "x1": x[:, 0], "x2": x[:, 1]})
+
+
+def covered(task: tuple[str, int, int]) -> tuple[int, int]:
+    """Intervals of coefficients that cover the truth, and all of them, over some draws."""
+    family, first, last = task
+    formula, options = CASES[family]
+    data = planted(family)
+    fit = MixReg.from_formula(formula, data, k=2, **options).fit()
+    truth = fit.coefficients.to_numpy()
+    hits = total = 0
+    for seed in range(first, last):
+        drawn = data.assign(y=fit.simulate(seed)["y"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            res = MixReg.from_formula(formula, drawn, k=2, **options).fit()
+        order = match_components(res.coefficients.to_numpy().T, truth.T)
+        bounds = res.conf_int()
+        for j, mine in enumerate(order):
+            for i, term in enumerate(res.coefficients.index):
+                low, high = bounds.loc[f"{term}[{mine + 1}]"]
+                hits += low <= truth[i, j] <= high
+                total += 1
+    return hits, total
+
+
+def main(draws: int = 500, workers: int = 2) -> None:
+    """Print one line a family."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    print(f"95% intervals of coefficients over {draws} draws by simulate()")
+    with ProcessPoolExecutor(workers) as pool:
+        for family in CASES:
+            edges = np.linspace(0, draws, 4 * workers + 1).astype(int)
+            tasks = [(family, a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+            parts = list(pool.map(covered, tasks))
+            hits, total = (sum(part[i] for part in parts) for i in (0, 1))
+            share = hits / total
+            error = np.sqrt(share * (1 - share) / draws)
+            print(f"{family:<10} {100 * share:5.1f}% of {total} (s.e. about {100 * error:.1f})")
