@@ -3,6 +3,7 @@
 import os
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def main(draws: int = 500, workers: int = 2) -> None:
     with ProcessPoolExecutor(workers) as pool:
         for family in CASES:
             edges = np.linspace(0, draws, 4 * workers + 1).astype(int)
-            tasks = [(family, a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+            tasks = [(family, a, b) for a, b in pairwise(edges.tolist())]
             parts = list(pool.map(covered, tasks))
             hits, total = (sum(part[i] for part in parts) for i in (0, 1))
             share = hits / total

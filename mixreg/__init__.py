@@ -8,7 +8,9 @@ from mixreg.errors import (
     NotAvailableError,
 )
 from mixreg.model import MixReg
+from mixreg.priors import Priors
 from mixreg.results import MixRegResults
+from mixreg.selection import lr_test, select_k
 from mixreg.starts.tensor import TensorStart
 
 __version__ = "0.1.0"
@@ -20,8 +22,11 @@ __all__ = [
     "MixReg",
     "MixRegResults",
     "NotAvailableError",
+    "Priors",
     "TensorStart",
     "datasets",
+    "lr_test",
     "metrics",
+    "select_k",
     "simulate",
 ]

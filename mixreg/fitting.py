@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 from mixreg.certificate import certified
 from mixreg.estimators import EM, Control, Fit, iterate
 from mixreg.estimators.altmin import EXACT
+from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
+from mixreg.estimators.variational import Variational
 from mixreg.families import Gaussian
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters, log_gating
+from mixreg.priors import Priors
+from mixreg.pruning import run_vb
 from mixreg.runs import run_altmin, run_em, run_resampled
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import condensing_pays, standardised
@@ -27,7 +31,7 @@ from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_r
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
-Method = Literal["em", "altmin"]
+Method = Literal["em", "altmin", "vb"]
 
 # A component that holds less than this many rows, of average weight, has emptied.
 EMPTY_ROWS = 1.0
@@ -39,7 +43,7 @@ class Options:
 
     Attributes
     ----------
-    method : {"em", "altmin"}
+    method : {"em", "altmin", "vb"}
     init : "auto", "random", TensorStart, or a start
         A start is responsibilities (k, units) or `Parameters` in standard
         coordinates.
@@ -48,6 +52,8 @@ class Options:
     seed : int
     resample : int or None
         Number of fresh samples for AltMin.
+    priors : Priors
+        For variational Bayes.
     """
 
     method: Method
@@ -56,6 +62,7 @@ class Options:
     control: Control
     seed: int
     resample: int | None = None
+    priors: Priors = field(default_factory=Priors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,10 @@ class Solution:
         Times that an empty component was seeded again.
     suspects : tuple of int
         Components (from 0) that may be accidents of a few rows.
+    beliefs : Beliefs or None
+        The posterior, of variational Bayes.
+    elbo : float or None
+        Its evidence lower bound.
     """
 
     fit: Fit
@@ -93,6 +104,8 @@ class Solution:
     empty: tuple[int, ...]
     revived: int
     suspects: tuple[int, ...]
+    beliefs: Beliefs | None = None
+    elbo: float | None = None
 
 
 @dataclass(frozen=True)
@@ -134,13 +147,16 @@ def solve(
     tensors: tuple[TensorResult, ...] = ()
     outcome: RaceResult | None = None
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
-        outcome = race(course, options.effort, rng, progress)
+        effort = replace(options.effort, thorough=options.method != "vb")
+        outcome = race(course, effort, rng, progress)
         tensors, start = outcome.tensors, outcome.fit.params
     source = sample if sample.rows == raw.rows else standardised(raw, whitening)
     if k == 1:
         start = mixture.prepare(whitening.start(1))
     elif outcome is None:
         tensors, start = _single_start(source, course, options, rng)
+    if options.method == "vb":
+        return source, _bayes(source, course, start, options, tensors, outcome, progress)
     if options.resample is not None:
         fit, revived = run_resampled(source, mixture, start, options.resample, rng), 0
     else:
@@ -281,6 +297,35 @@ def _finish(
         empty,
         revived,
         tuple(np.flatnonzero(suspect).tolist()),
+    )
+
+
+def _bayes(
+    source: MemorySource,
+    course: Course,
+    start: Parameters,
+    options: Options,
+    tensors: tuple[TensorResult, ...],
+    outcome: RaceResult | None,
+    progress: Progress | None,
+) -> Solution:
+    """Variational Bayes from a start of maximum likelihood."""
+    estimator = Variational(course.mixture, options.priors)
+    pruned = run_vb(source, course.source, estimator, start, options.control, progress)
+    point = pruned.fit.params
+    soft = source.sweep(SoftAssignment(course.mixture), point.stacked())
+    return Solution(
+        replace(pruned.fit, objective=float(soft.objective[0])),
+        exact=False,
+        certified=False,
+        tensors=tensors,
+        race=outcome,
+        binds=False,
+        empty=(),
+        revived=0,
+        suspects=(),
+        beliefs=pruned.beliefs,
+        elbo=pruned.fit.objective,
     )
 
 

@@ -36,6 +36,8 @@ from mixreg.options import (
     subset_mask,
 )
 from mixreg.params import Layout
+from mixreg.ppl.pymc_model import to_pymc
+from mixreg.priors import Priors
 from mixreg.results import MixRegResults
 from mixreg.whitening import Whitening, for_family, gate_basis, triangle, whitening
 
@@ -284,6 +286,21 @@ class MixReg:
             mixture = replace(mixture, background=mixture.background / self._whitening.scale)
         return Problem(self.source, mixture, self._whitening, self.k)
 
+    def to_pymc(self, priors: Priors | None = None) -> Any:
+        """Build a PyMC model of the same mixture, labels summed out.
+
+        Its variables `coef`, `scale`, `weights` and `gate` are in the user's
+        units and have the dimensions `component`, `term`, `class` and
+        `gate_term`; those that are sampled (`beta`, ...) belong to standardised
+        regressors.
+
+        Parameters
+        ----------
+        priors : Priors, optional
+            Weakly informative if None, with Dirichlet(1) weights.
+        """
+        return to_pymc(self, priors)
+
     @property
     def nobs(self) -> int:
         """Number of rows."""
@@ -335,6 +352,7 @@ class MixReg:
         tol: float = 1e-10,
         seed: int = 0,
         resample: int | None = None,
+        priors: Priors | None = None,
         cov_type: str = "oim",
         cov_kwds: dict[str, Any] | None = None,
         progress: bool = False,
@@ -343,8 +361,9 @@ class MixReg:
 
         Parameters
         ----------
-        method : {"em", "altmin"}
-            Maximum likelihood by EM, or alternating minimisation (hard EM).
+        method : {"em", "altmin", "vb"}
+            Maximum likelihood by EM, alternating minimisation (hard EM), or
+            variational Bayes (linear regressions).
         init : {"auto", "tensor", "random"}, TensorStart, labels or coefficients
             "auto" is a race of many starts followed by a swap search, "tensor"
             the tensor start alone. Labels 1..k are an array with one entry a
@@ -362,6 +381,8 @@ class MixReg:
         resample : int, optional
             With "altmin": split the data into this many parts and use a fresh
             one in each iteration, as the paper's Algorithm 3.
+        priors : Priors, optional
+            With "vb"; weakly informative if None.
         cov_type : {"oim", "opg", "robust", "cluster", "none"}
             How standard errors are made.
         cov_kwds : dict, optional
@@ -371,7 +392,7 @@ class MixReg:
         """
         source, units, white = self.source, self.units, self._whitening
         start = make_start(init, self)
-        options = make_options(method, start, n_init, max_iter, tol, seed, resample, source.units)
+        options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
         check_cov_type(cov_type, method)
         clusters = cluster_codes(cov_type, cov_kwds, units, self.kept, self.nobs)
         problem, counted = self.problem(), source.counted()
@@ -385,7 +406,7 @@ class MixReg:
 
             def report(iteration: int, objective: float) -> None:
                 bar.update()
-                if method == "em":
+                if method != "altmin":
                     bar.set_postfix(llf=f"{white.log_likelihood(objective):.4f}")
                 else:
                     bar.set_postfix(loss=f"{-objective * white.scale**2:.4g}")

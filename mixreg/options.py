@@ -18,6 +18,7 @@ from mixreg.fitting import Options
 from mixreg.inference.covariance import COV_TYPES
 from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
+from mixreg.priors import Priors
 from mixreg.sources import MemorySource
 from mixreg.starts.candidates import one_hot
 from mixreg.starts.race import Effort
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-METHODS = ("em", "altmin")
+METHODS = ("em", "altmin", "vb")
 
 
 def whole(name: str, value: Any, least: int) -> int:
@@ -59,7 +60,8 @@ def make_options(
     tol: Any,
     seed: Any,
     resample: Any,
-    units: int,
+    priors: Any,
+    model: MixReg,
 ) -> Options:
     """Check the arguments of `fit` and put them together."""
     if method not in METHODS:
@@ -70,8 +72,15 @@ def make_options(
                 f"resample={resample!r} needs method='altmin' and a number of parts of at least 1"
             )
         resample = whole("resample", resample, 1)
+        units = model.source.units
         if resample > units:
             raise InputError(f"resample={resample} is more parts than the {units} rows or groups")
+    if priors is not None and method != "vb":
+        raise InputError(f"priors= needs method='vb'; got method={method!r}")
+    if priors is not None and not isinstance(priors, Priors):
+        raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")
+    if method == "vb":
+        _check_conjugate(model)
     return Options(
         method,
         start,
@@ -79,13 +88,39 @@ def make_options(
         Control(whole("max_iter", max_iter, 1), number("tol", tol, 0.0, 1.0)),
         whole("seed", seed, 0),
         resample,
+        Priors() if priors is None else priors,
     )
+
+
+def _check_conjugate(model: MixReg) -> None:
+    """Refuse what has no conjugate posterior."""
+    mixture = model.mixture
+    reasons = {
+        f"family={model.family.name!r} with the {model.family.link_name} link": (
+            not model.family.linear
+        ),
+        "a concomitant model": mixture.gate_terms > 1,
+        "shared terms": mixture.shared > 0,
+        "terms that only some components have": bool(mixture.absent),
+        "equal_variance=True": model.family.equal_dispersion,
+    }
+    for what, there in reasons.items():
+        if there:
+            raise InputError(
+                f"method='vb' cannot do {what}: its posterior is not conjugate. Use method='em', "
+                "or sample with model.to_pymc()"
+            )
 
 
 def check_cov_type(cov_type: Any, method: str) -> None:
     """Refuse unknown or unfit kinds of standard errors."""
     if cov_type not in COV_TYPES:
         raise InputError(f"cov_type={cov_type!r} is unknown; use one of {', '.join(COV_TYPES)}")
+    if method == "vb" and cov_type != "oim":
+        raise InputError(
+            f"cov_type={cov_type!r} has no place with method='vb', whose standard errors are "
+            "posterior standard deviations; leave it out"
+        )
     if method == "altmin" and cov_type not in ("oim", "none"):
         raise InputError(
             f"cov_type={cov_type!r} needs a maximum of the likelihood; with method='altmin' "

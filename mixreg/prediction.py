@@ -14,6 +14,7 @@ from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Choice
 from mixreg.gating import log_prior
+from mixreg.params import Parameters
 from mixreg.sources import MemorySource
 from mixreg.units import make_units
 
@@ -243,9 +244,15 @@ def _back(values: Array, order: NDArray[np.intp]) -> Array:
     return out
 
 
-def draw(res: MixRegResults, rng: np.random.Generator) -> tuple[Array, NDArray[np.intp]]:
-    """Responses of all rows in the order of the fit, and the class of each unit."""
-    model, source, params = res.model, res.model.source, res._estimate.params
+def draw(
+    res: MixRegResults, rng: np.random.Generator, params: Parameters | None = None
+) -> tuple[Array, NDArray[np.intp]]:
+    """Responses of all rows in the order of the fit, and the class of each unit.
+
+    They are drawn at the estimates, or at other parameters in the user's units.
+    """
+    model, source = res.model, res.model.source
+    params = res._estimate.params if params is None else params
     block, family = source.as_block(), model.family
     prior = np.exp(log_prior(block, params))
     prior = np.broadcast_to(prior, (prior.shape[0], source.units))

@@ -22,12 +22,17 @@ from mixreg.gating import log_prior
 from mixreg.inference.delta import willingness_to_pay
 from mixreg.inference.estimate import Estimate
 from mixreg.params import Parameters, log_gating
+from mixreg.ppl.draws import draw_vectors, predictive, stack_of
+from mixreg.ppl.inference_data import to_arviz
+from mixreg.ppl.sampling import initial_point, sample
 from mixreg.prediction import predict, simulate
+from mixreg.pruning import alive
 from mixreg.summary import make_summary
 
 if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
 
+    from mixreg.inference.bootstrap import Bootstrap
     from mixreg.model import MixReg
 
 Array = NDArray[np.float64]
@@ -86,6 +91,22 @@ class MixRegResults:
         """Labels that occur: the components, and 0 for the background if there is one."""
         numbers = [*self.components, *([0] if self.model.noise else [])]
         return pd.Index(numbers, name="component") if self.model.noise else self.components
+
+    @property
+    def alive(self) -> list[int]:
+        """Components that hold rows; variational Bayes empties those it does not need."""
+        beliefs = self.solution.beliefs
+        if beliefs is None:
+            return list(self.components)
+        held = alive(beliefs, self.options.priors)
+        return [int(j) for j in self.components[held]]
+
+    @property
+    def elbo(self) -> float:
+        """Evidence lower bound of variational Bayes, in the user's units."""
+        if self.solution.elbo is None:
+            raise NotAvailableError("only method='vb' has a lower bound; see llf for this fit")
+        return self.model._whitening.log_likelihood(self.solution.elbo)
 
     @property
     def weights(self) -> pd.Series:
@@ -236,6 +257,22 @@ class MixRegResults:
                 f"the hypothesis {hypotheses!r} cannot be read ({error}); use the names "
                 f"{', '.join(self.model.param_names[:6])}, ..."
             ) from error
+
+    def bootstrap(self, n: int = 200, kind: str = "parametric", **options: Any) -> Bootstrap:
+        """Refit to data made anew `n` times; see `mixreg.inference.bootstrap.bootstrap`.
+
+        Parameters
+        ----------
+        n : int
+            Number of replicates.
+        kind : {"parametric", "case", "group"}
+            Draw responses from the fit, or rows or whole groups with replacement.
+        **options
+            `seed`, `n_jobs`, `progress`, `n_init`.
+        """
+        from mixreg.inference.bootstrap import bootstrap
+
+        return bootstrap(self, n, kind, **options)
 
     # Scalars
 
@@ -427,3 +464,55 @@ class MixRegResults:
             By component and term: wtp, std err (delta method), z, P>|z|, bounds.
         """
         return willingness_to_pay(self, price, check_alpha(alpha))
+
+    # Into probabilistic programming
+
+    def posterior_draws(self, n: int = 1000, seed: int = 0) -> pd.DataFrame:
+        """Draws of `params`, (n, parameters).
+
+        From the posterior of variational Bayes; for other fits, from the
+        asymptotic normal distribution of the estimates.
+        """
+        return pd.DataFrame(draw_vectors(self, n, seed), columns=self.model.param_names)
+
+    def predictive_draws(self, n: int = 100, seed: int = 0) -> pd.DataFrame:
+        """Responses drawn from the posterior predictive distribution, (n, rows)."""
+        stack = stack_of(self.model.layout, draw_vectors(self, n, seed))
+        return pd.DataFrame(predictive(self, stack, seed), columns=self.model.index)
+
+    def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
+        """Draws as ArviZ data: posterior, log-likelihood, posterior predictive, labels."""
+        return to_arviz(self, n, seed)
+
+    def initial_point(self) -> dict[str, Array]:
+        """Values of the variables of `model.to_pymc()` at the fit, to start chains at."""
+        return initial_point(self)
+
+    def sample(
+        self,
+        draws: int = 1000,
+        chains: int = 2,
+        seed: int = 0,
+        *,
+        tune: int = 1000,
+        priors: Any = None,
+        progress: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Sample the posterior with PyMC, and return ArviZ data.
+
+        Chains start at the fit, and label switching is undone against it.
+
+        Parameters
+        ----------
+        draws, tune, chains : int
+            As in `pymc.sample`.
+        seed : int
+        priors : Priors, optional
+            Weakly informative if None, with Dirichlet(1) weights.
+        progress : bool
+            Show a progress bar.
+        **options
+            Passed on to `pymc.sample`, as `nuts_sampler="nutpie"`.
+        """
+        return sample(self, draws, tune, chains, seed, priors, progress, options)

@@ -27,7 +27,7 @@ STOPPED = {
     "max_iter": "NOT converged",
     "decreased": "objective fell",
 }
-METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)"}
+METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bayes"}
 
 
 def make_summary(results: MixRegResults, alpha: float) -> Summary:
@@ -41,7 +41,7 @@ def make_summary(results: MixRegResults, alpha: float) -> Summary:
     names, index = results.model.exog_names, layout.coef_index()
     for j in results.components:
         own = layout.own(j - 1)
-        if own:
+        if own and j in results.alive:
             stubs = [names[i] for i in own]
             title = f"Component {j}"
             table = _coefficient_table(results, index[j - 1, own], stubs, title, alpha, width)
@@ -84,6 +84,8 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
     if results.solution.certified:
         agreed = "certified"
     components = str(results.k) + (" and noise" if results.model.noise else "")
+    if results.method == "vb":
+        components = f"{len(results.alive)} alive of {components}"
     left = [
         ("Dep. Variable:", results.model.endog_names),
         ("Method:", METHOD_NAMES[results.method]),
@@ -102,6 +104,9 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         ("Starts agreed:", agreed),
         ("Swaps kept:", "-" if race is None else f"{race.accepted} of {race.swaps}"),
     ]
+    if results.solution.elbo is not None:
+        left.append(("Prior:", "see notes"))
+        right.insert(0, ("ELBO:", _number(results.elbo)))
     family = results.model.family
     if not family.linear:
         left.insert(1, ("Family:", family.name))
@@ -263,9 +268,25 @@ def _sampled(results: MixRegResults) -> bool:
     return race is not None and race.row_weight < (1 - 1e-9) * results.model._whitening.rows
 
 
+def _prior_notes(results: MixRegResults) -> list[str]:
+    """The priors, and how many components they left alive."""
+    p = results.options.priors
+    notes = [
+        f"Priors, in standard units: weights Dirichlet({p.concentration:g}); coefficients normal "
+        f"with standard deviation {p.coef_scale:g} sigma; variances inverse gamma({p.shape:g}, "
+        f"{p.rate:g})."
+    ]
+    if len(results.alive) < results.k:
+        dead = [str(j) for j in results.components if j not in results.alive]
+        notes.append(f"Components {', '.join(dead)} are not needed: no rows are left in them.")
+    return notes
+
+
 def _notes(results: MixRegResults) -> list[str]:
     solution, estimate = results.solution, results._estimate
     notes = [estimate.description]
+    if solution.beliefs is not None:
+        notes += _prior_notes(results)
     if solution.certified:
         notes.append("Zero loss on rows enough for every component: recovery is certified.")
     elif solution.exact:

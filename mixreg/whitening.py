@@ -121,10 +121,10 @@ class Whitening:
         coef = params.coef
         if self.constant is not None:
             coef = coef - self.shift * self.constant
-        standard = np.asarray(np.linalg.solve(self.basis, coef.T / self.scale).T)
+        standard = _unmap(self.basis, coef / self.scale)
         gate = params.gating
         if self.gate is not None and gate.shape[-1] == self.gate.shape[0]:
-            gate = np.asarray(np.linalg.solve(self.gate, gate.T).T)
+            gate = _unmap(self.gate, gate)
         return Parameters(standard, params.dispersion / self.scale**2, gate)
 
     def log_likelihood(self, standard: float) -> float:
@@ -200,6 +200,12 @@ def whitening(
             f"the response has standard deviation {scale:.3g}, too extreme to square; rescale it"
         )
     return Whitening(basis, shift, scale, constant, n, along / scale, (left / scale) ** 2)
+
+
+def _unmap(basis: Array, values: Array) -> Array:
+    """Solve values = out @ basis' for the last axis."""
+    flat = values.reshape(-1, values.shape[-1])
+    return np.asarray(np.linalg.solve(basis, flat.T).T.reshape(values.shape))
 
 
 def for_family(linear: Whitening) -> Whitening:

@@ -15,7 +15,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.params import Parameters
 from mixreg.sources import Source
 
 Array = NDArray[np.float64]
@@ -50,11 +49,11 @@ class Estimator(Protocol):
         """Whether the objective must not fall from one pass to the next."""
         ...
 
-    def sweep(self, source: Source, iteration: int, params: Parameters) -> Any:
+    def sweep(self, source: Source, iteration: int, params: Any) -> Any:
         """Make one pass at the parameters; return its sums."""
         ...
 
-    def update(self, sums: Any, params: Parameters) -> Parameters:
+    def update(self, sums: Any, params: Any) -> Any:
         """Return the next parameters."""
         ...
 
@@ -87,7 +86,7 @@ class Fit:
     Attributes
     ----------
     params : Parameters
-        One mixture.
+        One mixture (`Beliefs` of one, in variational Bayes).
     objective : float
         Log-likelihood (or minus AltMin's loss) at those parameters.
     history : (iterations + 1,) array
@@ -98,7 +97,7 @@ class Fit:
         Number of updates made.
     """
 
-    params: Parameters
+    params: Any
     objective: float
     history: Array
     reason: Reason
@@ -113,7 +112,7 @@ class Fit:
 def iterate(
     source: Source,
     estimator: Estimator,
-    params: Parameters,
+    params: Any,
     control: Control,
     progress: Progress | None = None,
 ) -> list[Fit]:
@@ -123,7 +122,7 @@ def iterate(
     ----------
     source : Source
     estimator : Estimator
-    params : Parameters
+    params : Parameters or Beliefs
         A stack of starts.
     control : Control
     progress : callable, optional
@@ -138,7 +137,7 @@ def iterate(
     fits: dict[int, Fit] = {}
     histories: list[list[float]] = [[] for _ in range(n_runs)]
     active = np.arange(n_runs)
-    base: Parameters = params
+    base = params
     before: Any = None
     share = np.ones(n_runs)
     for iteration in range(control.max_iter + 1):

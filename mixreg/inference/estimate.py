@@ -12,10 +12,10 @@ from mixreg.estimators.loop import Progress
 from mixreg.fitting import Options, Problem, Solution, solve
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
 from mixreg.inference.information import TakeInformation
+from mixreg.inference.moments import posterior_moments, to_user_matrix
 from mixreg.params import Layout, Parameters
 from mixreg.runs import standard_layout
 from mixreg.sources import MemorySource
-from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
 
@@ -94,6 +94,11 @@ def estimate(
     llf = solution.fit.objective
     llf = llf if np.isinf(llf) else whitening.log_likelihood(llf)
     description = DESCRIPTIONS[cov_type]
+    if solution.beliefs is not None:
+        inner = standard_layout(mixture, standard)
+        vector, cov = posterior_moments(solution.beliefs, whitening, layout, inner)
+        description = "Posterior means and standard deviations by variational Bayes."
+        return Estimate(params, vector, cov, cov_type, description, True, llf)
     if cov_type == "none":
         return Estimate(params, vector, None, cov_type, description, True, llf)
     hard = method == "altmin"
@@ -133,17 +138,3 @@ def estimate(
         llf,
         separated if far.any() else (),
     )
-
-
-def to_user_matrix(whitening: Whitening, layout: Layout, inner: Layout) -> Array:
-    """Derivative of the user's parameters in the standard ones."""
-    free = layout.free()
-    full = np.eye(free.size)
-    for index in free.coef_index():
-        full[np.ix_(index, index)] = whitening.scale * whitening.basis
-    if whitening.gate is not None:
-        for index in free.gating_index().reshape(-1, whitening.gate.shape[0]):
-            full[np.ix_(index, index)] = whitening.gate
-    # Copies of a common parameter are equal; their mean is any one of them.
-    spread = layout.contraction()
-    return np.asarray((spread / spread.sum(axis=0)).T @ full @ inner.contraction())

@@ -66,9 +66,12 @@ class Effort:
         5 * n_init * k failures in a row (8 with groups), or after one batch when
         all finalists agree on well separated components, or when large data
         make them costly. 1 means one start and no swaps.
+    thorough : bool
+        False makes do with one batch of swaps.
     """
 
     n_init: int = 16
+    thorough: bool = True
 
     @property
     def budget(self) -> float:
@@ -87,7 +90,9 @@ class Effort:
         right or not, and optima are many; but swaps of groups cost little.
         """
         each = 8 if grouped else 5
-        return each * self.n_init * k if self.n_init > 1 else 0
+        if self.n_init == 1:
+            return 0
+        return each * self.n_init * k if self.thorough else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,280 @@
+"""The bootstrap of a fit: how estimates vary when the data are made anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+from statsmodels.iolib.summary import Summary, forg
+from statsmodels.iolib.table import SimpleTable
+from statsmodels.iolib.tableformatting import fmt_params
+
+from mixreg.errors import InputError
+from mixreg.estimators.expectation import Posterior
+from mixreg.inference.replicate import (
+    Refit,
+    Replicate,
+    check_likelihood,
+    drawn,
+    make_refit,
+    repeated,
+    resampled,
+)
+from mixreg.metrics import match_components
+from mixreg.mixture import Mixture
+from mixreg.options import whole
+from mixreg.parallel import run_all
+from mixreg.params import Parameters
+from mixreg.sources import MemorySource
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+Array = NDArray[np.float64]
+
+# A component that holds less than this many rows or groups has emptied.
+EMPTY_UNITS = 1.0
+KINDS = ("parametric", "case", "group")
+INTERVALS = ("percentile", "normal", "basic")
+DESCRIPTIONS = {
+    "parametric": "Responses were drawn from the fit.",
+    "case": "Rows were drawn with replacement.",
+    "group": "Whole groups were drawn with replacement.",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bootstrap:
+    """Estimates from data made anew; see `bootstrap`.
+
+    Attributes
+    ----------
+    draws : DataFrame
+        Replicates x parameters, components in the order of the fit.
+    params : Series
+        The fit itself.
+    kind : {"parametric", "case", "group"}
+    n : int
+        Replicates asked for.
+    reasons : Series
+        Replicates left out, by reason.
+    """
+
+    draws: pd.DataFrame
+    params: pd.Series
+    kind: str
+    n: int
+    reasons: pd.Series
+
+    @property
+    def failed(self) -> int:
+        """Replicates left out because their fit did not converge or a component emptied."""
+        return self.n - len(self.draws)
+
+    @property
+    def mean(self) -> pd.Series:
+        """Average of the draws."""
+        return self.draws.mean().rename("mean")
+
+    @property
+    def bias(self) -> pd.Series:
+        """Average of the draws minus the fit."""
+        return (self.mean - self.params).rename("bias")
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors: standard deviations of the draws."""
+        return self.draws.std().rename("bse")
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance of the draws."""
+        return self.draws.cov()
+
+    def conf_int(self, alpha: float = 0.05, kind: str = "percentile") -> pd.DataFrame:
+        """Confidence intervals.
+
+        Parameters
+        ----------
+        alpha : float
+            Intervals cover 1 - alpha.
+        kind : {"percentile", "normal", "basic"}
+            Quantiles of the draws; the fit plus and minus normal quantiles times
+            `bse`; or the quantiles mirrored at the fit.
+        """
+        if not 0 < alpha < 1:
+            raise InputError(f"alpha must lie between 0 and 1; got {alpha!r}")
+        if kind not in INTERVALS:
+            raise InputError(f"kind={kind!r} is unknown; use one of {', '.join(INTERVALS)}")
+        if kind == "normal":
+            half = norm.isf(alpha / 2) * self.bse
+            return pd.DataFrame({0: self.params - half, 1: self.params + half})
+        low, high = (self.draws.quantile(q) for q in (alpha / 2, 1 - alpha / 2))
+        if kind == "basic":
+            low, high = 2 * self.params - high, 2 * self.params - low
+        return pd.DataFrame({0: low, 1: high})
+
+    def summary(self, alpha: float = 0.05, kind: str = "percentile") -> Summary:
+        """A table in statsmodels' look."""
+        bounds = self.conf_int(alpha, kind)
+        columns = [self.params, self.bias, self.bse, bounds[0], bounds[1]]
+        rows = [
+            [forg(value, prec=4 if i == 0 else 3) for i, value in enumerate(row)]
+            for row in np.column_stack(columns)
+        ]
+        header = ["estimate", "bias", "std err", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
+        stub = max(13, *(len(name) for name in self.params.index))
+        layout = dict(fmt_params, colwidths=[stub, *[12] * 5], data_fmts=["%s"])
+        title = f"{self.kind.capitalize()} bootstrap, {len(self.draws)} replicates"
+        summary = Summary()
+        summary.tables.append(
+            SimpleTable(rows, header, list(self.params.index), title=title, txt_fmt=layout)
+        )
+        notes = [DESCRIPTIONS[self.kind], *self._left_out()]
+        summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
+        return summary
+
+    def _left_out(self) -> list[str]:
+        return [
+            f"Left out: {count} of {self.n} replicates, {reason}."
+            for reason, count in self.reasons.items()
+        ]
+
+    def __repr__(self) -> str:
+        """The summary as text."""
+        return str(self.summary())
+
+    def _repr_html_(self) -> str:
+        return str(self.summary().as_html())
+
+
+def bootstrap(
+    res: MixRegResults,
+    n: int = 200,
+    kind: str = "parametric",
+    *,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    n_init: int | None = None,
+) -> Bootstrap:
+    """Refit the model to data made anew, many times.
+
+    Parameters
+    ----------
+    res : MixRegResults
+        A fit by EM.
+    n : int
+        Number of replicates.
+    kind : {"parametric", "case", "group"}
+        Draw responses from the fit; or draw rows with replacement; or, in a
+        model with groups, whole groups. A row or group with case weight 2 counts
+        as two.
+    seed : int
+        Same seed, same result, up to rounding whatever `n_jobs`.
+    n_jobs : int, optional
+        Number of processes. None uses all cores if that saves time.
+    progress : bool
+        Show a progress bar.
+    n_init : int, optional
+        Each refit begins at the fit, which follows the optimum that was found.
+        With `n_init`, it also runs a race of that many starts and keeps the
+        better end; intervals then include doubt about which optimum is meant.
+
+    Notes
+    -----
+    Components of each refit are put in the order that agrees best with the fit
+    on the labels of the model's own rows, unless known labels fix the order. The
+    range of a background component is kept.
+    """
+    check_likelihood(res, "bootstrap")
+    n, seed = whole("n", n, 2), whole("seed", seed, 0)
+    n_init = None if n_init is None else whole("n_init", n_init, 1)
+    _check_kind(kind, res)
+    source = res.model.source
+    counted = source.counted()
+    source = source if counted is None else source.take_units(counted)
+    seeds = np.random.SeedSequence(seed).spawn(n)
+    if kind == "parametric":
+        source = repeated(source)
+        replicates = drawn(res, source, seeds)
+    else:
+        replicates = resampled(source, seeds)
+    own = source.sweep(Posterior(res.model.mixture), res._estimate.params).join()
+    refit = AlignedRefit(make_refit(res, source, res.options.control, n_init), own)
+    found = run_all(refit, replicates, n_jobs, progress, "bootstrap", costs=[1.0] * n)
+    return _collect(res, kind, found)
+
+
+def _check_kind(kind: Any, res: MixRegResults) -> None:
+    if kind not in KINDS:
+        raise InputError(f"kind={kind!r} is unknown; use one of {', '.join(KINDS)}")
+    if kind == "case" and res.ngroups is not None:
+        raise InputError(
+            "kind='case' would tear groups apart; the model has groups, so use kind='group'"
+        )
+    if kind == "group" and res.ngroups is None:
+        raise InputError("kind='group' needs a model with groups; use kind='case'")
+
+
+def _collect(res: MixRegResults, kind: str, found: list[Array | str]) -> Bootstrap:
+    good = [value for value in found if not isinstance(value, str)]
+    reasons = pd.Series([value for value in found if isinstance(value, str)], dtype=object)
+    counts = reasons.value_counts().rename("replicates")
+    if len(good) < 2:
+        raise InputError(
+            f"of {len(found)} replicates, only {len(good)} could be fitted ({counts.index[0]}); "
+            "try a smaller k, or kind='parametric'"
+        )
+    number = pd.RangeIndex(len(good), name="replicate")
+    draws = pd.DataFrame(np.array(good), number, res.model.param_names)
+    return Bootstrap(draws, res.params, kind, len(found), counts)
+
+
+@dataclass(frozen=True)
+class AlignedRefit:
+    """A refit that numbers its components like the fit.
+
+    Attributes
+    ----------
+    refit : Refit
+    posterior : (K, units) array
+        Labels of the model's own rows under the fit.
+    """
+
+    refit: Refit
+    posterior: Array
+
+    def __call__(self, replicate: Replicate) -> Array | str:
+        """Flat parameters in the user's units, or why there are none."""
+        refit = self.refit
+        try:
+            problem = refit.problem(replicate.apply(refit.source))
+        except InputError:
+            return "columns of their rows were dependent or constant"
+        fit = refit.best(problem, replicate.seed)
+        if not fit.converged:
+            return "the fit did not converge"
+        params = problem.whitening.to_user(fit.params)
+        if smallest(problem.source, refit.mixture, params) < EMPTY_UNITS:
+            return "a component emptied"
+        return refit.layout.pack(self.aligned(params))
+
+    def aligned(self, params: Parameters) -> Parameters:
+        """The components in the order of the fit."""
+        source, mixture, k = self.refit.source, self.refit.mixture, params.k
+        if not mixture.exchangeable or k == 1:
+            return params
+        root = 1.0 if source.weight is None else np.sqrt(source.weight)
+        labels = source.sweep(Posterior(mixture), params).join()
+        return params.permute(match_components(labels[:k] * root, self.posterior[:k] * root))
+
+
+def smallest(source: MemorySource, mixture: Mixture, params: Parameters) -> float:
+    """Units in the smallest component, counted with their weights."""
+    labels = source.sweep(Posterior(mixture), params).join()[: params.k]
+    weight = np.ones(source.units) if source.weight is None else source.weight
+    return float((labels @ weight).min())

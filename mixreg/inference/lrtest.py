@@ -1,0 +1,188 @@
+"""Is one more component worth it? The likelihood ratio test by bootstrap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.errors import InputError
+from mixreg.estimators import Control
+from mixreg.inference.replicate import (
+    Refit,
+    Replicate,
+    check_likelihood,
+    drawn,
+    make_refit,
+    repeated,
+)
+from mixreg.options import whole
+from mixreg.parallel import run_all
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+Array = NDArray[np.float64]
+
+# Likelihoods are compared to a fraction of one, so refits need not be finished
+# to the last digit.
+ENOUGH = Control(max_iter=500, tol=1e-8)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LRTest:
+    """A test of k0 against k1 components; see `lr_test`.
+
+    Attributes
+    ----------
+    k0, k1 : int
+        Components under the hypothesis, and under the alternative.
+    statistic : float
+        Twice the gain in log-likelihood.
+    p_value : float
+    draws : (n,) array
+        The statistic in data drawn from the fit with k0 components.
+    """
+
+    k0: int
+    k1: int
+    statistic: float
+    p_value: float
+    draws: Array
+
+    @property
+    def n(self) -> int:
+        """Number of draws."""
+        return len(self.draws)
+
+    def __repr__(self) -> str:
+        """The test in words."""
+        low, high = np.quantile(self.draws, [0.5, 0.95])
+        lines = [
+            f"Likelihood ratio test of {self.k0} against {self.k1} components",
+            f"  2 x gain in log-likelihood   {self.statistic:10.3f}",
+            f"  p-value                      {self.p_value:10.3f}",
+            f"  under {self.k0} components: median {low:.3f}, 95% quantile {high:.3f} "
+            f"({self.n} parametric bootstrap draws)",
+        ]
+        return "\n".join(lines)
+
+
+def lr_test(
+    res0: MixRegResults,
+    res1: MixRegResults,
+    n: int = 99,
+    *,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    n_init: int = 4,
+) -> LRTest:
+    """Test a fit against one with more components, by parametric bootstrap.
+
+    Parameters
+    ----------
+    res0, res1 : MixRegResults
+        Fits by EM of the same model to the same data, the second with more
+        components.
+    n : int
+        Number of draws. The smallest possible p-value is 1 / (n + 1).
+    seed : int
+        Same seed, same result, up to rounding whatever `n_jobs`.
+    n_jobs : int, optional
+        Number of processes. None uses all cores if that saves time.
+    progress : bool
+        Show a progress bar.
+    n_init : int
+        How hard each refit looks for the best fit, beside a start at `res0` or
+        `res1`. Too little makes the gains in the draws too small.
+
+    Notes
+    -----
+    Twice the gain in log-likelihood has no chi-square distribution here, because
+    under the hypothesis the larger model is not identified. McLachlan (1987):
+    draw responses from the smaller fit, refit both, and see how often the gain
+    is as large as in the data: p = (1 + #{as large}) / (n + 1).
+
+    References
+    ----------
+    McLachlan, G. J. (1987). On bootstrapping the likelihood ratio test statistic for the number of
+    components in a normal mixture. Journal of the Royal Statistical Society C 36, 318-324.
+    """
+    _check_pair(res0, res1)
+    n, seed, n_init = whole("n", n, 1), whole("seed", seed, 0), whole("n_init", n_init, 1)
+    source0, source1 = (repeated(res.model.source) for res in (res0, res1))
+    pair = Pair(
+        make_refit(res0, source0, ENOUGH, n_init), make_refit(res1, source1, ENOUGH, n_init)
+    )
+    replicates = drawn(res0, source0, np.random.SeedSequence(seed).spawn(n))
+    found = run_all(pair, replicates, n_jobs, progress, "lr_test", costs=[1.0] * n)
+    draws = np.array([value for value in found if value is not None])
+    if not draws.size:
+        raise InputError(f"the response did not vary in any of {n} draws; nothing can be tested")
+    statistic = 2 * (res1.llf - res0.llf)
+    # Equal to rounding counts as equal.
+    as_large = int((draws >= statistic - 1e-6 * max(1.0, abs(statistic))).sum())
+    return LRTest(res0.k, res1.k, statistic, (1 + as_large) / (len(draws) + 1), draws)
+
+
+def _check_pair(res0: MixRegResults, res1: MixRegResults) -> None:
+    """Refuse fits that are not nested or not of the same data."""
+    for res in (res0, res1):
+        check_likelihood(res, "likelihood ratio test")
+    if res0.k >= res1.k:
+        raise InputError(f"the second fit must have more components; got k={res0.k} and k={res1.k}")
+    one, two = res0.model, res1.model
+    same = (
+        np.array_equal(one.source.y, two.source.y)
+        and np.array_equal(one.source.x, two.source.x)
+        and one.source.row_weight == two.source.row_weight
+    )
+    if not same or one.ngroups != two.ngroups:
+        raise InputError("the two fits are of different data; fit both to the same rows")
+    settings = [_settings(res) for res in (res0, res1)]
+    if settings[0] != settings[1]:
+        raise InputError(
+            "the two fits differ in more than k; declare both with the same family, shared "
+            "terms, concomitants and noise"
+        )
+
+
+def _settings(res: MixRegResults) -> tuple[object, ...]:
+    """All that two fits must have in common, but for the data."""
+    family, layout = res.model.family, res.model.layout
+    return (
+        type(family),
+        family.link_name,
+        family.equal_dispersion,
+        getattr(family, "variance_ratio", None),
+        layout.shared,
+        layout.gate,
+        layout.background,
+    )
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Fit two models to a replicate.
+
+    Attributes
+    ----------
+    small, large : Refit
+    """
+
+    small: Refit
+    large: Refit
+
+    def __call__(self, replicate: Replicate) -> float | None:
+        """Twice the gain in log-likelihood, not below 0; None if nothing can be fitted."""
+        try:
+            problem0 = self.small.problem(replicate.apply(self.small.source))
+        except InputError:
+            return None
+        problem1 = self.large.problem(replicate.apply(self.large.source))
+        low = self.small.best(problem0, replicate.seed).objective
+        high = self.large.best(problem1, replicate.seed).objective
+        return max(0.0, 2 * (high - low))

@@ -1,0 +1,167 @@
+"""Fits to other rows of the same kind: drawn from a fit, or resampled.
+
+Drawing is done where the results are, refitting anywhere: a `Refit` and its
+tasks can be sent to another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.errors import InputError
+from mixreg.estimators import Control, Fit
+from mixreg.fitting import Options, Problem, solve, surrogate
+from mixreg.mixture import Mixture
+from mixreg.params import Layout, Parameters
+from mixreg.prediction import draw
+from mixreg.runs import run_em
+from mixreg.sources import MemorySource
+from mixreg.sources.memory import BlockSource, standardised
+from mixreg.starts.race import Effort
+from mixreg.starts.swap import ranked
+from mixreg.whitening import for_family, gate_basis, triangle, whitening
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Replicate:
+    """Rows of one replicate, as changes to the rows of a fit.
+
+    Attributes
+    ----------
+    seed : int
+        For the race, if there is one.
+    y : (rows,) array or None
+        New responses.
+    weight : (units,) array or None
+        New case weights; units with weight 0 are left out.
+    """
+
+    seed: int
+    y: Array | None = None
+    weight: Array | None = None
+
+    def apply(self, source: MemorySource) -> MemorySource:
+        """The rows of the replicate."""
+        if self.y is not None:
+            return replace(source, y=self.y)
+        assert self.weight is not None
+        kept = np.flatnonzero(self.weight)
+        return replace(source.take_units(kept), weight=self.weight[kept])
+
+
+@dataclass(frozen=True)
+class Refit:
+    """Fit a model to other rows, from where it ended on its own.
+
+    Attributes
+    ----------
+    source : MemorySource
+        The model's own rows.
+    mixture : Mixture
+        In the user's units.
+    layout : Layout
+    start : Parameters
+        The fit, in the user's units.
+    control : Control
+    n_init : int or None
+        Also run a race of this many starts, and keep the better end.
+    """
+
+    source: MemorySource
+    mixture: Mixture
+    layout: Layout
+    start: Parameters
+    control: Control
+    n_init: int | None = None
+
+    def problem(self, source: MemorySource) -> Problem:
+        """The fit to other rows, in standard coordinates of their own."""
+        mixture, layout = self.mixture, self.layout
+        linear = source if mixture.family.linear else surrogate(source, mixture)
+        white = whitening(
+            linear.sweep(triangle), layout.terms, layout.shared, rotate=not layout.absent
+        )
+        white = white if mixture.family.linear else for_family(white)
+        if source.z is not None:
+            white = replace(white, gate=gate_basis(source.z, source.weight, layout.gate))
+        if mixture.background is not None:
+            mixture = replace(mixture, background=mixture.background / white.scale)
+        return Problem(source, mixture, white, layout.k)
+
+    def best(self, problem: Problem, seed: int) -> Fit:
+        """The better of the run from the fit and the race, ranked as in a race."""
+        mixture = problem.mixture
+        rows = standardised(problem.source, problem.whitening)
+        start = mixture.prepare(problem.whitening.from_user(self.start))
+        fit = run_em(rows, mixture, start, self.control)
+        if self.n_init is None or problem.k == 1:
+            return fit
+        options = Options("em", "auto", Effort(self.n_init), self.control, seed)
+        raced = solve(problem, options)[1].fit
+        return ranked(BlockSource(rows.as_block()), mixture, [fit, raced])[0]
+
+
+def make_refit(
+    res: MixRegResults, source: MemorySource, control: Control, n_init: int | None
+) -> Refit:
+    """What it takes to fit the model of some results to rows like those of `source`."""
+    model = res.model
+    return Refit(source, model.mixture, model.layout, res._estimate.params, control, n_init)
+
+
+def check_likelihood(res: MixRegResults, what: str) -> None:
+    """Refuse fits that are not a maximum of a likelihood."""
+    if res.method != "em":
+        raise InputError(f"{what} needs a fit by method='em'; got {res.method!r}")
+    if res.solution.exact:
+        raise InputError(f"the fit is exact, which leaves nothing for a {what} to vary")
+
+
+def repeated(source: MemorySource) -> MemorySource:
+    """Rows that count once each: a unit of weight 2 is there twice."""
+    weight = source.weight
+    if weight is None:
+        return source
+    if (weight != np.round(weight)).any():
+        raise InputError(
+            "responses can be drawn for whole case weights only, where a weight of 2 means two "
+            "rows; resample with kind='case' or 'group' instead"
+        )
+    units = np.repeat(np.arange(source.units), weight.astype(np.intp))
+    return replace(source.take_units(units), weight=None)
+
+
+def drawn(
+    res: MixRegResults, source: MemorySource, seeds: list[np.random.SeedSequence]
+) -> Iterator[Replicate]:
+    """Replicates drawn from a fit, one for each seed, at the rows of `source`."""
+    model, stand_in = copy(res.model), copy(res)
+    # The response of a linear fit has its offset taken out, and stays that way.
+    model.source, model.offset = source, None
+    stand_in.model = model
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        y, _ = draw(stand_in, rng)
+        yield Replicate(int(rng.integers(2**31)), y=y)
+
+
+def resampled(source: MemorySource, seeds: list[np.random.SeedSequence]) -> Iterator[Replicate]:
+    """Replicates of as many units, drawn with replacement; weight 2 is drawn twice as often."""
+    weight = np.ones(source.units) if source.weight is None else source.weight
+    total = source.total_weight
+    count = max(1, round(total))
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        times = rng.multinomial(count, weight / total).astype(np.float64)
+        yield Replicate(int(rng.integers(2**31)), weight=times * (total / count))

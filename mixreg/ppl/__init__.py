@@ -1,0 +1,1 @@
+"""Into probabilistic programming: draws, ArviZ data, PyMC models."""

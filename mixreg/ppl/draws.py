@@ -1,0 +1,104 @@
+"""Draws from the distribution of the estimates, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.blocks import Block
+from mixreg.errors import NotAvailableError
+from mixreg.estimators.beliefs import Beliefs
+from mixreg.estimators.expectation import Parts, normalise
+from mixreg.mixture import Mixture
+from mixreg.params import Layout, Parameters
+from mixreg.prediction import draw
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+Array = NDArray[np.float64]
+
+# Log densities kept at once, of all draws and units.
+CHUNK = 4_000_000
+
+
+def draw_vectors(res: MixRegResults, n: int, seed: int) -> Array:
+    """Draws of the flat parameter vector in the user's units, (n, m).
+
+    From the posterior of variational Bayes, or from the asymptotic normal
+    distribution of the estimates.
+    """
+    rng = np.random.default_rng(seed)
+    if res.solution.beliefs is not None:
+        stack = draw_beliefs(res.solution.beliefs, n, rng)
+        user = res.model._whitening.to_user(stack)
+        return np.array([res.model.layout.pack(user.run(i)) for i in range(n)])
+    cov = res._estimate.cov
+    if cov is None or not np.isfinite(cov).all():
+        raise NotAvailableError(
+            "the estimates have no finite covariance to draw from; fit with cov_type='oim', or "
+            "use res.bootstrap()"
+        )
+    return rng.multivariate_normal(res._estimate.vector, cov, size=n, method="eigh")
+
+
+def draw_beliefs(beliefs: Beliefs, n: int, rng: np.random.Generator) -> Parameters:
+    """A stack of n mixtures from a variational posterior, in standard coordinates."""
+    k, p = beliefs.coef.shape
+    variance = 1 / rng.gamma(beliefs.shape, 1 / beliefs.rate, size=(n, k))
+    root = np.linalg.cholesky(beliefs.factor)
+    normal = rng.standard_normal((n, k, p))
+    coef = beliefs.coef + np.sqrt(variance)[..., None] * np.einsum("kpq,nkq->nkp", root, normal)
+    # Gamma draws in logarithms, because small counts underflow.
+    counts = beliefs.counts
+    logs = np.log(rng.gamma(counts + 1, size=(n, len(counts))))
+    logs += np.log(rng.random((n, len(counts)))) / counts
+    gate = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+    return Parameters(np.moveaxis(coef, 1, 0), variance.T, gate.T[..., None])
+
+
+def stack_of(layout: Layout, vectors: Array) -> Parameters:
+    """Flat vectors (n, m) as a stack of n mixtures."""
+    return Parameters.concatenate([layout.unpack(v).stacked() for v in vectors])
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """Task: log marginal density of every unit, ([runs,] units)."""
+
+    mixture: Mixture
+
+    def __call__(self, block: Block, params: Parameters) -> Parts:
+        """Process one block."""
+        state = self.mixture.family.evaluate(block, params)
+        joint = self.mixture.log_joint(block, params, state)
+        return Parts((normalise(joint),))
+
+
+def log_likelihoods(res: MixRegResults, stack: Parameters) -> Array:
+    """Log density of each row or group under each draw, (draws, units)."""
+    model = res.model
+    n = stack.coef.shape[1]
+    per = max(1, CHUNK // (model.source.rows * len(res.classes)))
+    parts = []
+    for first in range(0, n, per):
+        some = stack.take(np.arange(first, min(n, first + per)))
+        parts.append(model.source.sweep(Marginal(model.mixture), some).join())
+    return np.concatenate(parts)
+
+
+def predictive(res: MixRegResults, stack: Parameters, seed: int) -> Array:
+    """Responses drawn under each draw, in the user's order of rows, (draws, rows)."""
+    rng = np.random.default_rng([seed, 1])
+    n, order = stack.coef.shape[1], res.model.units.order
+    out = np.empty((n, res.nobs))
+    for i in range(n):
+        y, _ = draw(res, rng, stack.run(i))
+        if order is None:
+            out[i] = y
+        else:
+            out[i, order] = y
+    return out

@@ -1,0 +1,125 @@
+"""Draws as ArviZ data, with the same groups and dimensions wherever they are from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.errors import NotAvailableError
+from mixreg.params import Parameters
+from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+Array = NDArray[np.float64]
+
+INSTALL = "python -m pip install 'mixreg[bayes]'"
+
+
+def arviz() -> Any:
+    """Import ArviZ, or say how to get it."""
+    try:
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            import arviz as az
+    except ImportError as error:
+        raise NotAvailableError(f"this needs ArviZ; install it with {INSTALL}") from error
+    return az
+
+
+def to_arviz(res: MixRegResults, n: int, seed: int) -> Any:
+    """Draws of a fit as ArviZ data; see `MixRegResults.to_arviz`."""
+    vectors = draw_vectors(res, n, seed)
+    return inference_data(res, stack_of(res.model.layout, vectors), 1, seed)
+
+
+def inference_data(
+    res: MixRegResults, stack: Parameters, chains: int, seed: int, extra: Any = None
+) -> Any:
+    """ArviZ data of draws that are aligned with the fit.
+
+    Parameters
+    ----------
+    res : MixRegResults
+    stack : Parameters
+        Draws in the user's units, one chain after another.
+    chains : int
+    seed : int
+        For the posterior predictive draws.
+    extra : dict, optional
+        More groups, such as sample_stats.
+    """
+    az = arviz()
+    model = res.model
+    draws = stack.coef.shape[1] // chains
+
+    def by_chain(values: Array) -> Array:
+        return values.reshape(chains, draws, *values.shape[1:])
+
+    unit = "group" if model.units.labels is not None else "row"
+    coords = {
+        "component": list(res.components),
+        "class": list(res.classes),
+        "term": model.exog_names,
+        "row": np.asarray(model.index),
+    }
+    if model.units.labels is not None:
+        coords["group"] = np.asarray(model.units.labels)
+    name = model.endog_names
+    dims = {
+        "coef": ["component", "term"],
+        "scale": ["component"],
+        "weights": ["class"],
+        "gate": ["class", "gate_term"],
+        name: ["row"],
+        "labels": [unit],
+        "probability": [unit, "class"],
+    }
+    posterior = {key: by_chain(value) for key, value in variables(res, stack).items()}
+    if "gate" in posterior:
+        coords["gate_term"] = list(model.layout.gate)
+    y = (
+        model.source.y
+        if model.offset is None or not model.family.linear
+        else (model.source.y + model.units.sort(model.offset))
+    )
+    if model.units.order is not None:
+        back = np.empty_like(y)
+        back[model.units.order] = y
+        y = back
+    log_likelihood = {name: by_chain(log_likelihoods(res, stack))}
+    likelihood_dims = {name: [unit]}
+    data = az.from_dict(
+        posterior=posterior,
+        posterior_predictive={name: by_chain(predictive(res, stack, seed))},
+        observed_data={name: y},
+        constant_data={"labels": res._unit_labels, "probability": res._posterior.T},
+        coords=coords,
+        dims=dims,
+        **(extra or {}),
+    )
+    pointwise = az.from_dict(log_likelihood=log_likelihood, coords=coords, dims=likelihood_dims)
+    data.extend(pointwise)
+    return data
+
+
+def variables(res: MixRegResults, stack: Parameters) -> dict[str, Array]:
+    """Draws by name, draws first: coef, scale, weights and gate."""
+    family = res.model.family
+    found = {"coef": np.moveaxis(stack.coef, 1, 0)}
+    if family.dispersion_name is not None:
+        found["scale"] = stack.dispersion.T**family.dispersion_power
+    if res.model.source.z is None:
+        found["weights"] = stack.weights.T
+    else:
+        gate = stack.gating - stack.gating[:1]
+        found["gate"] = np.moveaxis(gate, 1, 0)
+        utility = gate @ res.model.source.z.T
+        utility -= np.logaddexp.reduce(utility, axis=0)
+        found["weights"] = np.average(np.exp(utility), axis=-1, weights=res.model.source.weight).T
+    return found

@@ -1,0 +1,142 @@
+"""The same mixture as a PyMC model, labels summed out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixreg.errors import InputError, NotAvailableError
+from mixreg.ppl.density import per_unit, row_density
+from mixreg.ppl.inference_data import INSTALL
+from mixreg.priors import Priors
+from mixreg.sources.memory import standardised
+
+if TYPE_CHECKING:
+    from mixreg.model import MixReg
+
+Graph = Any
+
+# Sampling keeps all components; variational Bayes's own default prunes them.
+DEFAULT = Priors(concentration=1.0)
+
+
+def pymc() -> tuple[Any, Any]:
+    """Import PyMC and PyTensor, or say how to get them."""
+    try:
+        import pymc as pm
+        import pytensor.tensor as pt
+    except ImportError as error:
+        raise NotAvailableError(f"this needs PyMC; install it with {INSTALL}") from error
+    return pm, pt
+
+
+def to_pymc(model: MixReg, priors: Priors | None) -> Any:
+    """Build the PyMC model; see `MixReg.to_pymc`."""
+    pm, pt = pymc()
+    if priors is not None and not isinstance(priors, Priors):
+        raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")
+    priors = DEFAULT if priors is None else priors
+    white, layout, family = model._whitening, model.layout, model.family
+    source = standardised(model.source, white)
+    block = source.as_block()
+    classes = [*range(1, model.k + 1), *([0] if model.noise else [])]
+    coords = {
+        "component": classes[: model.k],
+        "class": classes,
+        "term": list(layout.terms),
+        "standard_term": [f"standard {i}" for i in range(layout.p)],
+        "gate_term": list(layout.gate),
+    }
+    with pm.Model(coords=coords) as built:
+        dispersion = _dispersion(pm, pt, model, priors)
+        beta = _coefficients(pm, pt, model, priors, dispersion)
+        log_prior = _classes(pm, pt, model, block, priors)
+        user = white.scale * pt.dot(beta, white.basis.T)
+        if white.constant is not None:
+            user = user + white.shift * white.constant
+        pm.Deterministic("coef", user, dims=("component", "term"))
+        eta = pt.dot(beta, block.x.T)
+        if block.offset is not None:
+            eta = eta + block.offset
+        wide = None if dispersion is None else dispersion[:, None]
+        density = row_density(pt, family, block, eta, wide)
+        joint = per_unit(pt, family, block, density, model.k)
+        if model.noise:
+            assert model.mixture.background is not None
+            even = family.unit_background(block, model.mixture.background / white.scale)
+            joint = pt.concatenate([joint, pt.as_tensor(np.array(even)[None])])
+        joint = joint + log_prior
+        if block.known is not None:
+            wrong = (block.known >= 0) & (np.arange(len(classes))[:, None] != block.known)
+            joint = joint + np.where(wrong, -np.inf, 0.0)
+        top = pt.max(joint, axis=0)
+        marginal = pt.log(pt.sum(pt.exp(joint - top), axis=0)) + top
+        total = marginal.sum() if block.weight is None else pt.dot(marginal, block.weight)
+        pm.Potential("log_likelihood", total - white.rows * np.log(white.scale))
+    return built
+
+
+def _dispersion(pm: Any, pt: Any, model: MixReg, priors: Priors) -> Graph:
+    """Dispersion of each component in standard units, and the scale users see."""
+    family = model.family
+    if family.dispersion_name is None:
+        return None
+    if family.equal_dispersion:
+        one = pm.InverseGamma("dispersion", priors.shape, priors.rate)
+        dispersion = one * pt.ones(model.k)
+    else:
+        dispersion = pm.InverseGamma("dispersion", priors.shape, priors.rate, dims="component")
+    user = (dispersion * model._whitening.scale**2) ** family.dispersion_power
+    pm.Deterministic("scale", user, dims="component")
+    return dispersion
+
+
+def _coefficients(pm: Any, pt: Any, model: MixReg, priors: Priors, dispersion: Graph) -> Graph:
+    """Standard coefficients (k, p): free ones, shared ones, and zeros."""
+    layout, mixture = model.layout, model.mixture
+    scale = priors.coef_scale
+    own = layout.p - mixture.shared
+    spread = scale * pt.sqrt(dispersion)[:, None] if model.family.linear else scale
+    parts = []
+    if own:
+        rows, cols = present_coefficients(model)
+        each = spread * pt.ones((model.k, own))
+        free = pm.Normal("beta", 0.0, each[rows, cols], shape=len(rows))
+        parts.append(pt.set_subtensor(pt.zeros((model.k, own))[rows, cols], free))
+    if mixture.shared:
+        common = pm.Normal("beta_shared", 0.0, scale, shape=mixture.shared)
+        parts.append(pt.ones((model.k, 1)) * common)
+    return pt.concatenate(parts, axis=1)
+
+
+def present_coefficients(model: MixReg) -> tuple[Any, Any]:
+    """Component and standard regressor of each coefficient that is free and not shared."""
+    mixture = model.mixture
+    present = np.ones((model.k, model.layout.p - mixture.shared), dtype=bool)
+    for j, i in mixture.absent:
+        present[j, i] = False
+    rows, cols = np.nonzero(present)
+    return rows, cols
+
+
+def _classes(pm: Any, pt: Any, model: MixReg, block: Any, priors: Priors) -> Graph:
+    """Log class probabilities, (K, 1) or (K, units)."""
+    K = model.k + model.noise
+    if block.z is None:
+        if K == 1:
+            pm.Deterministic("weights", pt.ones(1), dims="class")
+            return pt.zeros((1, 1))
+        weights = pm.Dirichlet("weights", np.full(K, priors.concentration), dims="class")
+        return pt.log(weights)[:, None]
+    q = block.z.shape[1]
+    free = pm.Normal("gate_standard", 0.0, priors.gate_scale, shape=(K - 1, q))
+    gate = pt.concatenate([pt.zeros((1, q)), free])
+    basis = model._whitening.gate
+    assert basis is not None
+    user = pt.dot(gate, basis.T)
+    pm.Deterministic("gate", user, dims=("class", "gate_term"))
+    utility = pt.dot(gate, block.z.T)
+    top = pt.max(utility, axis=0)
+    log_prior = utility - top - pt.log(pt.sum(pt.exp(utility - top), axis=0))
+    return log_prior

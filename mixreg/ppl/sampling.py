@@ -1,0 +1,113 @@
+"""Sampling from the posterior with PyMC, started at the fit and aligned with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.metrics import match_components
+from mixreg.params import Parameters
+from mixreg.ppl.inference_data import inference_data
+from mixreg.ppl.pymc_model import present_coefficients, pymc, to_pymc
+from mixreg.priors import Priors
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+Array = NDArray[np.float64]
+
+
+def initial_point(res: MixRegResults) -> dict[str, Array]:
+    """Values of the PyMC model's variables at the fit."""
+    model, params = res.model, res.solution.fit.params
+    own = model.layout.p - model.mixture.shared
+    point: dict[str, Any] = {}
+    if own:
+        rows, cols = present_coefficients(model)
+        point["beta"] = params.coef[rows, cols]
+    if model.mixture.shared:
+        point["beta_shared"] = params.coef[0, own:]
+    family = model.family
+    if family.dispersion_name is not None:
+        whole = params.dispersion
+        point["dispersion"] = whole[0] if family.equal_dispersion else whole
+    if model.source.z is not None:
+        point["gate_standard"] = params.gating[1:] - params.gating[:1]
+    elif params.gating.shape[0] > 1:
+        point["weights"] = params.weights
+    return point
+
+
+def sample(
+    res: MixRegResults,
+    draws: int,
+    tune: int,
+    chains: int,
+    seed: int,
+    priors: Priors | None,
+    progress: bool,
+    options: dict[str, Any],
+) -> Any:
+    """Sample the posterior; see `MixRegResults.sample`."""
+    pm, _ = pymc()
+    built = to_pymc(res.model, priors)
+    settings: dict[str, Any] = {"init": "adapt_diag", "cores": min(chains, 2), **options}
+    if settings.get("nuts_sampler", "pymc") == "pymc":
+        settings["initvals"] = initial_point(res)
+    else:
+        settings.pop("init")
+    with built:
+        trace = pm.sample(
+            draws=draws,
+            tune=tune,
+            chains=chains,
+            random_seed=seed,
+            progressbar=progress,
+            compute_convergence_checks=False,
+            **settings,
+        )
+    stack = aligned(res, from_trace(res, trace.posterior))
+    extra = {"sample_stats": {k: v.to_numpy() for k, v in trace.sample_stats.data_vars.items()}}
+    return inference_data(res, stack, chains, seed, extra)
+
+
+def from_trace(res: MixRegResults, posterior: Any) -> Parameters:
+    """Draws as a stack of mixtures in the user's units, one chain after another."""
+
+    def flat(name: str) -> Array:
+        values = np.asarray(posterior[name])
+        return values.reshape(-1, *values.shape[2:])
+
+    family = res.model.family
+    coef = np.moveaxis(flat("coef"), 0, 1)
+    dispersion = np.ones(coef.shape[:2])
+    if family.dispersion_name is not None:
+        dispersion = flat("scale").T ** (1 / family.dispersion_power)
+    if "gate" in posterior:
+        return Parameters(coef, dispersion, np.moveaxis(flat("gate"), 0, 1))
+    return Parameters(coef, dispersion, np.log(flat("weights")).T[..., None])
+
+
+def aligned(res: MixRegResults, stack: Parameters) -> Parameters:
+    """Undo label switching: order the components of each draw like the fit's."""
+    if res.k == 1 or not res.model.mixture.exchangeable:
+        return stack
+    features = _features(res, stack)
+    truth = _features(res, res._estimate.params.stacked())[:, 0]
+    runs = []
+    for i in range(stack.coef.shape[1]):
+        one = stack.run(i)
+        order = match_components(features[:, i], truth)
+        if not np.array_equal(order, np.arange(res.k)):
+            one = one.permute(order)
+        runs.append(one.stacked())
+    return Parameters.concatenate(runs)
+
+
+def _features(res: MixRegResults, stack: Parameters) -> Array:
+    """What tells components apart, in comparable units: (k, runs, features)."""
+    standard = res.model._whitening.from_user(stack)
+    parts = [standard.coef, np.log(standard.dispersion)[..., None]]
+    return np.concatenate(parts, axis=-1)

@@ -1,0 +1,60 @@
+"""Prior distributions, in units that suit any data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mixreg.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Priors:
+    """Weakly informative priors, scaled to the data.
+
+    Coefficients are those of standardised regressors: orthonormal, with the
+    response centred and divided by its standard deviation. One unit of such a
+    coefficient moves the response by one standard deviation.
+
+    Attributes
+    ----------
+    concentration : float
+        Dirichlet concentration of each weight. Small values favour few
+        components: those that are not needed lose their rows.
+    coef_scale : float
+        Prior standard deviation of a standard coefficient: relative to the
+        residual standard deviation in linear regressions, on the scale of the
+        linear predictor in other families.
+    shape, rate : float
+        Linear regressions: the residual variance is inverse gamma, in units of
+        the response's variance. Other families: their dispersion is.
+    gate_scale : float
+        Prior standard deviation of the coefficients of standardised concomitants.
+    """
+
+    concentration: float = 0.1
+    coef_scale: float = 10.0
+    shape: float = 1.0
+    rate: float = 0.1
+    gate_scale: float = 2.5
+
+    def __post_init__(self) -> None:
+        """Refuse improper priors."""
+        for name in ("concentration", "coef_scale", "shape", "rate", "gate_scale"):
+            value: Any = getattr(self, name)
+            try:
+                good = 0 < float(value) < np.inf
+            except (TypeError, ValueError):
+                good = False
+            if not good:
+                raise InputError(
+                    f"Priors({name}={value!r}) is improper; give a positive, finite number, or "
+                    "leave it out for the default"
+                )
+
+    @property
+    def precision(self) -> float:
+        """Prior precision of a standard coefficient."""
+        return self.coef_scale**-2

@@ -1,0 +1,375 @@
+"""How many components? Fits for a range of k, side by side."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mixreg.errors import InputError
+from mixreg.estimators import Control
+from mixreg.fitting import Options, Problem, Solution
+from mixreg.inference.estimate import Estimate, fit_problem
+from mixreg.inference.lrtest import LRTest, lr_test
+from mixreg.model import MixReg
+from mixreg.options import (
+    check_cov_type,
+    check_k,
+    cluster_codes,
+    make_start,
+    number,
+    whole,
+)
+from mixreg.parallel import run_all
+from mixreg.params import Layout
+from mixreg.results import MixRegResults
+from mixreg.starts.race import Effort
+
+CRITERIA = {"aic": "AIC", "bic": "BIC", "icl": "ICL"}
+# Arguments of `fit` that may be given to `select_k`.
+FIT_OPTIONS = {
+    "method": "em",
+    "init": "auto",
+    "max_iter": 1000,
+    "tol": 1e-10,
+    "cov_type": "oim",
+    "cov_kwds": None,
+}
+# Arguments that name components, which each model must check for itself.
+BY_NUMBER = ("known_labels", "only")
+STOPPED = {"max_iter": "not converged; raise max_iter", "decreased": "the objective fell"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection:
+    """Fits for a range of k; see `select_k`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        By k: llf, df (free parameters), aic, bic and icl (n is the number of
+        groups where there are groups), entropy_r2, smallest (share of units in
+        the smallest segment), agreed (starts that ended at the winner), and
+        warnings as text.
+    results : dict of int to MixRegResults
+    criterion : {"aic", "bic", "icl"}
+    """
+
+    table: pd.DataFrame
+    results: dict[int, MixRegResults]
+    criterion: str
+
+    @property
+    def sound(self) -> pd.Series:
+        """Whether a fit may be chosen: no component empty or likely an accident."""
+        good = {k: _sound(res.solution) for k, res in self.results.items()}
+        return pd.Series(good, name="sound").rename_axis("k")
+
+    @property
+    def best_k(self) -> int:
+        """The k with the smallest criterion among sound fits; the smaller k of equals."""
+        values, sound = self.table[self.criterion], self.sound
+        return int((values[sound] if sound.any() else values).idxmin())
+
+    @property
+    def best(self) -> MixRegResults:
+        """The fit with `best_k` components."""
+        return self.results[self.best_k]
+
+    def lr_test(self, k0: int, k1: int | None = None, n: int = 99, **options: Any) -> LRTest:
+        """Test k0 against k1 (k0 + 1 if left out) components; see `mixreg.lr_test`."""
+        k1 = k0 + 1 if k1 is None else k1
+        for k in (k0, k1):
+            if k not in self.results:
+                tried = ", ".join(map(str, self.results))
+                raise InputError(f"there is no fit with k={k!r}; fits have k = {tried}")
+        return lr_test(self.results[k0], self.results[k1], n, **options)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the criteria against k.
+
+        The criterion that chose is strong and the chosen k is ringed. Fits that
+        are not sound have hollow marks.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            A new figure if None.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from mixreg.selection_plot import plot_selection
+
+        return plot_selection(self, ax)
+
+    def __repr__(self) -> str:
+        """The table as text, with the choice marked."""
+        return "\n".join([self._title(), self._formatted().to_string(), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+        return f"<p><b>{escape(self._title())}</b></p>{self._formatted().to_html()}{notes}"
+
+    def _title(self) -> str:
+        return f"k = {self.best_k} by {CRITERIA[self.criterion]}"
+
+    def _formatted(self) -> pd.DataFrame:
+        """The table in print: numbers as text, a star at the choice."""
+        t = self.table
+        names = {"entropy_r2": "entropy R²", **CRITERIA}
+        text = pd.DataFrame(index=[f"{'*' if k == self.best_k else ' '} {k}" for k in t.index])
+        for column in ("llf", "df", "aic", "bic", "icl", "entropy_r2", "smallest", "agreed"):
+            form = FORMATS.get(column, "{:.2f}")
+            text[names.get(column, column)] = [form.format(value) for value in t[column]]
+        return text.rename_axis(columns="  k")
+
+    def _notes(self) -> list[str]:
+        notes = [f"k={k}: {text}" for k, text in self.table["warnings"].items() if text]
+        largest = int(self.table.index.max())
+        if self.best_k == largest and len(self.table) > 1:
+            notes.append(f"{CRITERIA[self.criterion]} still falls at k={largest}; try larger k")
+        return notes
+
+
+FORMATS = {"df": "{}", "agreed": "{}", "entropy_r2": "{:.3f}", "smallest": "{:.1%}"}
+
+
+def select_k(
+    formula: str | None = None,
+    data: Any = None,
+    k: Iterable[int] = range(1, 7),
+    criterion: str = "bic",
+    *,
+    endog: Any = None,
+    exog: Any = None,
+    n_init: int = 16,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    eval_env: int = 0,
+    **options: Any,
+) -> Selection:
+    """Fit a model for each k and choose one.
+
+    Parameters
+    ----------
+    formula : str, optional
+        As in `MixReg.from_formula`. Leave it out to give arrays.
+    data : DataFrame, optional
+        Without data, names are looked up where this is called.
+    k : iterable of int
+        Numbers of components to try.
+    criterion : {"bic", "aic", "icl"}
+        What chooses. ICL also asks that segments be distinct.
+    endog, exog : arrays, optional
+        Response and regressors as in `MixReg`, in place of formula and data.
+    n_init, seed : int
+        As in `fit`.
+    n_jobs : int, optional
+        Number of processes. None uses all cores if that saves time.
+    progress : bool
+        Show a progress bar.
+    eval_env : int
+        Frames to go up when looking for names; 0 is the caller.
+    **options
+        Other arguments of `MixReg.from_formula` (or `MixReg`) and of `fit`, such
+        as `groups`, `family`, `concomitant` or `cov_type`. The method is "em".
+
+    Returns
+    -------
+    Selection
+        Warnings of the single fits are not raised but told in its table.
+
+    Notes
+    -----
+    The smallest criterion chooses, but a fit with an empty component, or with
+    one that chance may explain (small, and much tighter than the others), is
+    passed over while there is another. A fit at the bound on the variances is
+    told in the table and not passed over.
+
+    Examples
+    --------
+    >>> from mixreg import datasets, select_k
+    >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2])
+    >>> choice.best_k
+    2
+    """
+    ks = _numbers(k)
+    if criterion not in CRITERIA:
+        raise InputError(f"criterion={criterion!r} is unknown; use one of {', '.join(CRITERIA)}")
+    _check_data(formula, data, endog, exog)
+    declared, fit_options = _split(options, MixReg if formula is None else MixReg.from_formula)
+    models: list[MixReg] = []
+    for each in ks:
+        if models and all(declared.get(name) is None for name in BY_NUMBER):
+            models.append(_with_k(models[0], each))
+        elif formula is None:
+            models.append(MixReg(endog, exog, each, **declared))
+        else:
+            models.append(
+                MixReg.from_formula(formula, data, k=each, eval_env=eval_env + 1, **declared)
+            )
+    jobs = [_job(model, n_init, seed, fit_options) for model in models]
+    # The largest first, so that no process is left waiting for it at the end.
+    order = range(len(jobs))[::-1]
+    costs = [float(ks[i]) ** 2 for i in order]
+    found = run_all(FitJobs(tuple(jobs)), order, n_jobs, progress, "select_k", costs=costs)
+    results = {
+        model.k: model._results(solution, estimate, job.options)
+        for model, job, (solution, estimate) in zip(models, jobs, found[::-1], strict=True)
+    }
+    return Selection(_table(results), results, criterion)
+
+
+def _numbers(k: Any) -> list[int]:
+    """The numbers of components to try, in order."""
+    if isinstance(k, (str, bytes)) or not isinstance(k, Iterable):
+        raise InputError(f"k must be several whole numbers, such as range(1, 7); got {k!r}")
+    ks = sorted({whole("each k", each, 1) for each in k})
+    if not ks:
+        raise InputError("k is empty; give the numbers of components to try, as range(1, 7)")
+    return ks
+
+
+def _check_data(formula: Any, data: Any, endog: Any, exog: Any) -> None:
+    if formula is None:
+        if endog is None or exog is None or data is not None:
+            raise InputError("give a formula and data, or endog= and exog=")
+    elif endog is not None or exog is not None:
+        raise InputError("give a formula and data, or endog= and exog=, not both")
+    elif not isinstance(formula, str):
+        raise InputError(
+            f"formula must be text; got {type(formula).__name__}. For arrays use endog= and exog="
+        )
+
+
+def _split(options: dict[str, Any], declare: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options that declare the model, and options of the fit with their defaults."""
+    fit = {name: options.get(name, default) for name, default in FIT_OPTIONS.items()}
+    declared = {name: value for name, value in options.items() if name not in FIT_OPTIONS}
+    unknown = [name for name in declared if name not in inspect.signature(declare).parameters]
+    if unknown:
+        raise TypeError(f"select_k() got an unexpected keyword argument {unknown[0]!r}")
+    if fit["method"] != "em":
+        raise InputError(
+            f"criteria need a maximum of the likelihood: method='em'; got {fit['method']!r}"
+        )
+    return declared, fit
+
+
+def _with_k(model: MixReg, k: int) -> MixReg:
+    """The same model with another number of components; the rows are shared."""
+    other = copy(model)
+    other.k = check_k(k, model.source, model.family)
+    other.layout = replace(model.layout, k=other.k)
+    return other
+
+
+@dataclass(frozen=True)
+class Job:
+    """One fit, ready to be sent to another process."""
+
+    problem: Problem
+    layout: Layout
+    options: Options
+    cov_type: str
+    clusters: NDArray[np.intp] | None
+
+
+@dataclass(frozen=True)
+class FitJobs:
+    """Fits by their number; data they share are sent once."""
+
+    jobs: tuple[Job, ...]
+
+    def __call__(self, number: int) -> tuple[Solution, Estimate]:
+        """Run one of them."""
+        job = self.jobs[number]
+        return fit_problem(job.problem, job.layout, job.options, job.cov_type, job.clusters)
+
+
+def _job(model: MixReg, n_init: Any, seed: Any, fit: dict[str, Any]) -> Job:
+    """Check the options of a fit as `MixReg.fit` does."""
+    source, start = model.source, make_start(fit["init"], model)
+    if isinstance(start, np.ndarray):
+        raise InputError("init labels are for one k; use 'auto', 'tensor' or 'random'")
+    control = Control(whole("max_iter", fit["max_iter"], 1), number("tol", fit["tol"], 0.0, 1.0))
+    effort = Effort(whole("n_init", n_init, 1))
+    options = Options("em", start, effort, control, whole("seed", seed, 0))
+    cov_type = fit["cov_type"]
+    check_cov_type(cov_type, "em")
+    clusters = cluster_codes(cov_type, fit["cov_kwds"], model.units, model.kept, model.nobs)
+    problem, counted = model.problem(), source.counted()
+    if counted is not None:
+        problem = replace(problem, source=source.take_units(counted))
+        clusters = None if clusters is None else pd.factorize(clusters[counted])[0]
+    return Job(problem, model.layout, options, cov_type, clusters)
+
+
+def _table(results: dict[int, MixRegResults]) -> pd.DataFrame:
+    rows = [
+        {
+            "llf": res.llf,
+            "df": res.df_model,
+            "aic": res.aic,
+            "bic": res.bic,
+            "icl": res.icl,
+            "entropy_r2": res.entropy_r2,
+            "smallest": _smallest(res),
+            "agreed": _agreed(res.solution),
+            "warnings": "; ".join(_warnings(res)),
+        }
+        for res in results.values()
+    ]
+    return pd.DataFrame(rows, pd.Index(list(results), name="k"))
+
+
+def _smallest(res: MixRegResults) -> float:
+    """Share of units assigned to the smallest component."""
+    weight = res.model.units.weight
+    labels = res._posterior.argmax(axis=0)
+    counts = np.bincount(labels, weight, minlength=len(res.classes))
+    return float(counts[: res.k].min() / counts.sum())
+
+
+def _agreed(solution: Solution) -> str:
+    if solution.certified:
+        return "certified"
+    race = solution.race
+    return "-" if race is None else f"{race.agreed} of {race.finalists}"
+
+
+def _warnings(res: MixRegResults) -> list[str]:
+    """What a reader should know before trusting a fit."""
+    solution, estimate = res.solution, res._estimate
+    notes = [STOPPED[solution.fit.reason]] if solution.fit.reason in STOPPED else []
+    notes += _named(solution.empty, "empty")
+    notes += _named(solution.suspects, "may be chance")
+    if solution.binds:
+        notes.append("the bound on the variances binds")
+    if solution.exact and not solution.certified:
+        notes.append("zero loss, but no proof of recovery")
+    notes += _named(estimate.separated, "separated")
+    if not estimate.regular:
+        notes.append("some standard errors are infinite")
+    return notes
+
+
+def _named(components: tuple[int, ...], what: str) -> list[str]:
+    if not components:
+        return []
+    numbers = ", ".join(str(j + 1) for j in components)
+    return [f"component{'s' if len(components) > 1 else ''} {numbers} {what}"]
+
+
+def _sound(solution: Solution) -> bool:
+    return not solution.empty and not solution.suspects
