@@ -60,11 +60,12 @@ class LRTest:
     def __repr__(self) -> str:
         """The test in words."""
         low, high = np.quantile(self.draws, [0.5, 0.95])
+        few = f"{self.k0} component{'s' if self.k0 > 1 else ''}"
         lines = [
             f"Likelihood ratio test of {self.k0} against {self.k1} components",
             f"  2 x gain in log-likelihood   {self.statistic:10.3f}",
             f"  p-value                      {self.p_value:10.3f}",
-            f"  under {self.k0} components: median {low:.3f}, 95% quantile {high:.3f} "
+            f"  under {few}: median {low:.3f}, 95% quantile {high:.3f} "
             f"({self.n} parametric bootstrap draws)",
         ]
         return "\n".join(lines)

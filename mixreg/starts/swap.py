@@ -74,7 +74,7 @@ def seed_masks(
         masks[0, run, drawn] = 1.0
     # Where one step is not the fit, a little of all units keeps it from going wild.
     little = 0.0 if mixture.family.linear else 0.5 * few / units
-    alone_in = replace(mixture, shared=0)
+    alone_in = replace(mixture, shared=0, absent=())
     own = from_responsibilities(source, alone_in, whitening, masks + little)
     own = replace(own, gating=own.gating[:1])
     family = mixture.family
