@@ -1,4 +1,4 @@
-"""Print the figures: `python -m benchmarks coverage|peers|recovery|reference|speed|all`."""
+"""Print the figures: `python -m benchmarks bayes|coverage|peers|recovery|reference|speed|all`."""
 
 import argparse
 import os
@@ -9,10 +9,10 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 
 def main() -> None:
-    from benchmarks import coverage, peers, recovery, reference, reference_glm, speed
+    from benchmarks import bayes, coverage, peers, recovery, reference, reference_glm, speed
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    kinds = ["coverage", "peers", "recovery", "reference", "speed", "all"]
+    kinds = ["bayes", "coverage", "peers", "recovery", "reference", "speed", "all"]
     parser.add_argument("what", choices=kinds)
     parser.add_argument("--trials", type=int, default=100, help="data sets a row (recovery)")
     parser.add_argument("--seeds", type=int, default=10, help="seeds a case (reference)")
@@ -28,6 +28,8 @@ def main() -> None:
         reference_glm.main(chosen.seeds)
     if chosen.what in ("speed", "all"):
         speed.main()
+    if chosen.what in ("bayes", "all"):
+        bayes.main(chosen.workers)
     if chosen.what in ("coverage", "all"):
         coverage.main(workers=chosen.workers)
     if chosen.what in ("peers", "all"):

@@ -125,7 +125,7 @@ def declare(
     sets = _set_codes(columns, family, table)
     groups = columns.groups if columns.groups is not None else columns.choice_set
     units = make_units(groups, columns.weights, table.kept, table.index, sets)
-    _check_range(family, table, trials)
+    check_range(family, table.y, trials, table.index)
     source = MemorySource(
         units.sort(table.x),
         units.sort(table.y),
@@ -169,14 +169,15 @@ def _trials(columns: RowColumns, family: Family, table: Table) -> tuple[RowColum
     return columns, trials
 
 
-def _check_range(family: Family, table: Table, trials: Array | None) -> None:
-    bad, allowed = family.check(table.y, trials)
+def check_range(family: Family, y: Array, trials: Array | None, index: pd.Index) -> None:
+    """Refuse responses that the family does not allow; name the first row."""
+    bad, allowed = family.check(y, trials)
     rows = np.flatnonzero(bad)
     if rows.size:
-        row = plain_value(table.index[rows[0]])
+        row = plain_value(index[rows[0]])
         more = f" (and {rows.size - 1} more rows)" if rows.size > 1 else ""
         raise InputError(
-            f"the response is {table.y[rows[0]]:g} in row {row!r}{more}; family {family.name!r} "
+            f"the response is {y[rows[0]]:g} in row {row!r}{more}; family {family.name!r} "
             f"allows {allowed}"
         )
 
@@ -198,6 +199,21 @@ def _set_codes(columns: RowColumns, family: Family, table: Table) -> NDArray[np.
         groups = pd.factorize(np.asarray(columns.groups)[kept])[0]
         codes = pd.factorize(groups * (codes.max() + 1) + codes)[0]
     return np.asarray(codes, dtype=np.intp)
+
+
+def whole_sets(table: Table, columns: RowColumns, family: Family) -> Table:
+    """Leave out choice sets that missing values made holes in."""
+    if not isinstance(family, Choice) or columns.choice_set is None or table.kept.all():
+        return table
+    keys = pd.DataFrame({"set": np.asarray(columns.choice_set)})
+    if columns.groups is not None:
+        keys["group"] = np.asarray(columns.groups)
+    codes = keys.groupby(list(keys), sort=False, dropna=False).ngroup().to_numpy()
+    whole = ~np.isin(codes, codes[~table.kept])
+    if not whole.any():
+        raise InputError("every choice set has a missing value; fill them, or drop alternatives")
+    keep = whole[table.kept]
+    return replace(table, x=table.x[keep], y=table.y[keep], index=table.index[keep], kept=whole)
 
 
 def in_sets(source: MemorySource, codes: NDArray[np.intp], index: Any) -> MemorySource:

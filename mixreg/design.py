@@ -21,9 +21,12 @@ from mixreg.columns import (
     plain,
 )
 from mixreg.errors import InputError
+from mixreg.units import plain_value
 
 Array = NDArray[np.float64]
 
+# Columns with larger values cannot be squared.
+HUGE = 1e100
 KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
 
 
@@ -95,7 +98,10 @@ class Design:
             return None
         width = len(self.left.column_names)
         values = self._transform(self.left, frame, self.left_columns, width)
-        return values[:, 0] if width == 1 else values[:, 0] / values.sum(axis=1)
+        if width == 1:
+            return values[:, 0]
+        total = values.sum(axis=1)
+        return np.divide(values[:, 0], total, out=np.full(len(total), np.nan), where=total > 0)
 
     def trials(self, data: Any) -> Array | None:
         """Trials of new data where the response is 'successes + failures'."""
@@ -163,6 +169,8 @@ def from_formula(
     kept: NDArray[np.bool_] | None = None
     if data is not None:
         data, kept = _usable_rows(data, names, environment, missing, usable)
+        yes_no = [c for c in data.columns if c in left_names and data[c].dtype == bool]
+        data = data.astype(dict.fromkeys(yes_no, float)) if counts and yes_no else data
     try:
         left, right = patsy.dmatrices(
             formula,
@@ -188,8 +196,8 @@ def from_formula(
     x = np.asarray(right, dtype=float)
     if right_info is not right.design_info:
         x = x[:, [right.design_info.column_names.index(name) for name in right_info.column_names]]
-    y, trials = successes(np.asarray(left, dtype=float))
     index = left.index if data is None else data.index
+    y, trials = successes(np.asarray(left, dtype=float), index)
     if kept is None:
         kept = np.ones(len(y), dtype=bool) if usable is None else usable
         if len(kept) != len(y):
@@ -211,7 +219,7 @@ def without_intercept(info: Any) -> Any:
     return info.subset(others)
 
 
-def successes(left: Array) -> tuple[Array, Array | None]:
+def successes(left: Array, index: pd.Index) -> tuple[Array, Array | None]:
     """Response and trials, from one column or from successes and failures."""
     if left.ndim == 1 or left.shape[1] == 1:
         return left.reshape(len(left)), None
@@ -219,8 +227,8 @@ def successes(left: Array) -> tuple[Array, Array | None]:
     if (left < 0).any() or (trials == 0).any():
         row = int(np.flatnonzero((left < 0).any(axis=1) | (trials == 0))[0])
         raise InputError(
-            f"successes and failures are {left[row].tolist()} in row number {row + 1}; both must "
-            "be at least 0, and not both 0"
+            f"successes and failures are {left[row].tolist()} in row {plain_value(index[row])!r}; "
+            "both must be at least 0, and not both 0"
         )
     return left[:, 0] / trials, trials
 
@@ -300,7 +308,7 @@ def from_arrays(
     x, index = as_matrix(exog, None)
     trials = None
     if counts and np.ndim(endog) == 2 and np.shape(endog)[1] == 2:
-        y, trials = successes(np.asarray(endog, dtype=float))
+        y, trials = successes(np.asarray(endog, dtype=float), index)
     else:
         y = as_vector(endog, "endog")
     if len(y) != len(x):
@@ -356,6 +364,12 @@ def _finish(
         row = index[np.flatnonzero(~np.isfinite(y))[0]]
         raise InputError(
             f"the response {design.response} is infinite in row {row!r}; drop or correct it"
+        )
+    huge = np.flatnonzero((np.abs(x) > HUGE).any(axis=0) & np.isfinite(x).all(axis=0))
+    if huge.size:
+        raise InputError(
+            f"column {design.terms[huge[0]]} has values beyond {HUGE:g}, too extreme to square; "
+            "rescale it"
         )
     bad = ~np.isfinite(x).all(axis=0)
     if bad.any():

@@ -23,7 +23,7 @@ from mixreg.pruning import run_vb
 from mixreg.runs import run_altmin, run_em, run_resampled
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import condensing_pays, standardised
-from mixreg.starts.candidates import from_responsibilities, random_directions
+from mixreg.starts.candidates import feasible, from_responsibilities, random_directions
 from mixreg.starts.race import Course, Effort, RaceResult, aligned, make_course, race
 from mixreg.starts.spurious import suspects
 from mixreg.starts.swap import FINISH, SHORT, finish_best, swapped
@@ -193,7 +193,8 @@ def pooled_fit(sample: MemorySource, mixture: Mixture, whitening: Whitening) -> 
     if whitening.linear is None:
         return whitening
     one = Mixture(mixture.family)
-    start = whitening.start(1)
+    safe = whitening.linear.lift(np.zeros_like(whitening.pooled))
+    start = feasible(sample, one, whitening.start(1), safe)
     fit = iterate(replace(sample, z=None, known=None), EM(one), start.stacked(), Control(50, 1e-8))[
         0
     ]
@@ -216,14 +217,17 @@ def _single_start(
     if isinstance(init, np.ndarray):
         start = from_responsibilities(source, mixture, course.whitening, init[:, None])
         return tensors, start.run(0)
+    safe = course.whitening.pooled
     variance = 0.5 * white.variance
     if isinstance(init, str):
         coef = random_directions(k, 1, course.whitening, None, rng)
         spread = variance if course.whitening.linear is None else course.whitening.dispersion
         start = Parameters.uniform(coef, spread)
-        return tensors, aligned(course, mixture.prepare(start)).run(0)
+        start = feasible(course.source, mixture, mixture.prepare(start), safe)
+        return tensors, aligned(course, start).run(0)
     starts = [course.lift(start_from(t, k, variance, rng).stacked()) for t in tensors]
-    stack = aligned(course, Parameters.concatenate(starts))
+    stack = feasible(course.source, mixture, Parameters.concatenate(starts), safe)
+    stack = aligned(course, stack)
     if len(starts) == 1:
         return tensors, stack.run(0)
     # With an intercept there is one start for each trial noise variance; the

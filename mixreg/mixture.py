@@ -58,9 +58,9 @@ class Mixture:
 
     @property
     def plain(self) -> bool:
-        """A mixture of rows of linear regressions and nothing else."""
+        """Nothing but regressions whose dispersions can collapse."""
         simple = not self.shared and self.gate_terms == 1 and self.exchangeable
-        return self.family.linear and simple and self.background is None
+        return self.family.collapses and simple and self.background is None
 
     def common(self) -> Mixture:
         """The same mixture with one dispersion for all components."""

@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from mixreg import concomitant as gates
 from mixreg import design as designs
-from mixreg.declare import RowColumns, declare, known_by_group
+from mixreg.declare import RowColumns, declare, known_by_group, whole_sets
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
 from mixreg.estimators.expectation import Posterior, SoftAssignment
 from mixreg.families import Choice, Family, make_family
@@ -128,7 +128,7 @@ class MixReg:
         usable = _both(columns.usable(), gates.without_missing(concomitant, None))
         counts = made.name == "binomial"
         design, table = designs.from_arrays(endog, exog, missing, usable, counts)
-        gate = None
+        table, gate = whole_sets(table, columns, made), None
         if concomitant is not None:
             gate = gates.concomitants(concomitant, None, None, table.kept)
         self._declare(design, table, columns, given.names(), gate, made, k, shared, only, noise)
@@ -214,7 +214,7 @@ class MixReg:
             counts=made.name == "binomial",
             intercept=not isinstance(made, Choice),
         )
-        gate = None
+        table, gate = whole_sets(table, columns, made), None
         if concomitant is not None:
             gate = gates.concomitants(concomitant, frame, environment, table.kept)
         model = cls.__new__(cls)

@@ -9,14 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.columns import as_frame
-from mixreg.declare import in_sets
+from mixreg.declare import check_range, in_sets
 from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Choice
 from mixreg.gating import log_prior
 from mixreg.params import Parameters
 from mixreg.sources import MemorySource
-from mixreg.units import make_units
+from mixreg.units import make_units, plain_value
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -104,7 +104,7 @@ def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) 
         trials = find("trials")
         trials = find("weights") if trials is None else trials
         rows.trials = None if trials is None else np.asarray(trials, dtype=float)
-    rows.offset = _new_offset(find("offset"), find("exposure"))
+    rows.offset = _new_offset(find("offset"), find("exposure"), rows.index)
     if isinstance(model.family, Choice):
         rows.sets = _new_sets(sets, groups, len(rows))
         groups = sets if groups is None else groups
@@ -119,11 +119,16 @@ def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) 
     return rows
 
 
-def _new_offset(offset: Any, exposure: Any) -> Array | None:
+def _new_offset(offset: Any, exposure: Any, index: pd.Index) -> Array | None:
     total = None if offset is None else np.asarray(offset, dtype=float)
     if exposure is None:
         return total
-    logs = np.log(np.asarray(exposure, dtype=float))
+    exposure = np.asarray(exposure, dtype=float)
+    bad = np.flatnonzero(exposure <= 0)
+    if bad.size:
+        row = plain_value(index[bad[0]])
+        raise InputError(f"exposure must be positive; row {row!r} has {exposure[bad[0]]:g}")
+    logs = np.log(exposure)
     return logs if total is None else total + logs
 
 
@@ -180,10 +185,16 @@ def new_posterior(res: MixRegResults, rows: NewRows) -> Array:
     if rows.y is None:
         return out
     seen = good & np.isfinite(rows.y)
-    if rows.offset is not None:
-        seen &= np.isfinite(rows.offset)
+    for column in (rows.offset, rows.trials):
+        seen &= True if column is None else np.isfinite(column)
+    if res.model.source.trials is not None and rows.trials is None and seen.any():
+        raise InputError("new responses are proportions; give their trials, trials=array")
+    if rows.sets is not None:
+        # A choice is only known from a whole set.
+        seen &= ~np.isin(rows.sets, rows.sets[~seen])
     if not seen.any():
         return out
+    check_range(res.model.family, rows.y[seen], _part(rows.trials, seen), rows.index[seen])
     # Rows without a group stand for themselves.
     codes = np.arange(len(rows)) if rows.groups is None else pd.factorize(rows.groups)[0]
     codes = np.where(codes < 0, len(rows) + np.arange(len(rows)), codes)
@@ -193,14 +204,16 @@ def new_posterior(res: MixRegResults, rows: NewRows) -> Array:
     return out
 
 
+def _part(values: Array | None, mask: NDArray[np.bool_]) -> Array | None:
+    return None if values is None else values[mask]
+
+
 def _posterior_given(
     res: MixRegResults, rows: NewRows, seen: NDArray[np.bool_], codes: NDArray[np.intp]
 ) -> pd.DataFrame:
     """Posterior of each unit of new rows with responses."""
     model, n = res.model, int(seen.sum())
     assert rows.y is not None
-    if model.source.trials is not None and rows.trials is None:
-        raise InputError("new responses are proportions; give their trials, trials=array")
     sets = None if rows.sets is None else rows.sets[seen]
     units = make_units(codes, None, np.ones(n, dtype=bool), pd.RangeIndex(n), sets)
     y = rows.y[seen]

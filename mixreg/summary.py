@@ -303,10 +303,11 @@ def _notes(results: MixRegResults) -> list[str]:
         notes.append(f"Labels of {known} rows or groups were known and are kept.")
     if results.model.noise:
         notes.append("Noise spreads evenly over the range of the response; its label is 0.")
+    remedy = "fewer terms" if results.k == 1 else "a smaller k or fewer terms"
     for j in estimate.separated:
         notes.append(
             f"Component {j + 1} is separated: its coefficients run off to infinity, and only the "
-            "log-likelihood means something. Try a smaller k or fewer terms."
+            f"log-likelihood means something. Try {remedy}."
         )
     if solution.binds:
         ratio = getattr(family, "variance_ratio", 0.0)

@@ -132,11 +132,11 @@ class Whitening:
         return standard - self.rows * float(np.log(self.scale))
 
     def lift(self, coef: Array) -> Array:
-        """Coefficients for the standard response as ones for the response itself."""
-        out = self.scale * coef
+        """Coefficients for the centred response as ones for the response as it is."""
+        out = np.array(coef)
         if self.constant is not None:
-            out[..., 0] += self.shift
-        return np.asarray(out)
+            out[..., 0] += self.shift / self.scale
+        return out
 
     def start(self, k: int) -> Parameters:
         """Give k copies of the pooled fit."""
@@ -210,9 +210,16 @@ def _unmap(basis: Array, values: Array) -> Array:
 
 def for_family(linear: Whitening) -> Whitening:
     """The same regressors with the response as it is, for families that are not linear."""
-    pooled = linear.lift(linear.pooled)
-    variance = linear.variance * linear.scale**2
-    return replace(linear, shift=0.0, scale=1.0, pooled=pooled, variance=variance, linear=linear)
+    # The surrogate's scale goes into the regressors, so that coefficients are of
+    # order one whatever the units of the response.
+    return replace(
+        linear,
+        basis=linear.basis * linear.scale,
+        shift=0.0,
+        scale=1.0,
+        pooled=linear.lift(linear.pooled),
+        linear=linear,
+    )
 
 
 def gate_basis(z: Array, weight: Array | None, terms: tuple[str, ...]) -> Array:

@@ -78,6 +78,12 @@ def normalise(joint: Array) -> Array:
     Returns the log marginal density of each unit, (..., units).
     """
     top = joint.max(axis=0)
+    impossible = top == -np.inf
+    if impossible.any():
+        # No component can have made the unit; labels are then anyone's guess.
+        joint[:, impossible] = 0.0
+        marginal = normalise(joint)
+        return np.where(impossible, -np.inf, marginal)
     joint -= top
     np.exp(joint, out=joint)
     total = joint.sum(axis=0)

@@ -20,9 +20,8 @@ from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
 
-# Largest change of a log dispersion in one step, and the range it may take.
+# Largest change of a log dispersion in one step.
 SCALE_STEP = 1.0
-SCALE_RANGE = (1e-8, 1e8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,10 @@ class Rows:
         """Rows under one component."""
         return replace(self, eta=self.eta[j], mu=self.mu[j], dispersion=self.dispersion[j])
 
+    def moved(self, eta: Array, mu: Array) -> Rows:
+        """The same rows at other linear predictors."""
+        return replace(self, eta=eta, mu=mu)
+
 
 @dataclass(frozen=True)
 class Family:
@@ -60,9 +63,12 @@ class Family:
     ----------
     equal_dispersion : bool
         One dispersion for all components.
+    variance_ratio : float
+        Smallest dispersion as a share of the largest, in families that collapse.
     """
 
     equal_dispersion: bool = False
+    variance_ratio: float = 1e-4
 
     name: ClassVar[str] = "own"
     title: ClassVar[str] = "Regressions"
@@ -70,6 +76,10 @@ class Family:
     # dispersion ** dispersion_power.
     dispersion_name: ClassVar[str | None] = None
     dispersion_power: ClassVar[float] = 1.0
+    # What the dispersion may be. A family that collapses has no maximum of the
+    # likelihood unless dispersions are bounded against each other.
+    scale_range: ClassVar[tuple[float, float]] = (1e-300, 1e300)
+    collapses: ClassVar[bool] = False
     # Linear in the coefficients with normal errors: groups can be condensed to
     # cross products, and a loss of zero is a certificate.
     linear: ClassVar[bool] = False
@@ -85,15 +95,20 @@ class Family:
 
     def log_density(self, rows: Rows) -> Array:
         """Log density of each row."""
-        raise NotImplementedError
+        raise self._lacks("log_density")
 
     def score(self, rows: Rows) -> Array:
         """Derivative of the log density in the linear predictor."""
-        raise NotImplementedError
+        raise self._lacks("score")
 
     def curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in the linear predictor."""
-        raise NotImplementedError
+        raise self._lacks("curvature")
+
+    def _lacks(self, method: str) -> InputError:
+        return InputError(
+            f"family {type(self).__name__} has no method {method}(rows); see docs/families.md"
+        )
 
     # What it may say
 
@@ -107,15 +122,19 @@ class Family:
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative of the log density in the log dispersion."""
-        raise NotImplementedError
+        raise self._lacks("scale_score")
 
     def scale_curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in the log dispersion."""
-        raise NotImplementedError
+        raise self._lacks("scale_curvature")
 
     def cross_curvature(self, rows: Rows) -> Array:
         """Minus the mixed derivative in linear predictor and log dispersion."""
-        raise NotImplementedError
+        raise self._lacks("cross_curvature")
+
+    def in_range(self, eta: Array) -> NDArray[np.bool_] | None:
+        """Linear predictors that have a mean in its range, or None if all have."""
+        return None
 
     def saturated(self, y: Array, trials: Array | None) -> Array | float:
         """Log density of each row at its best mean, or 0 if that is unknown."""
@@ -208,15 +227,19 @@ class Family:
         # Far from the maximum the curvature can be of the wrong sign.
         step = score / np.maximum(np.abs(info), 1e-3 * size + 1e-300)
         change = np.exp(np.clip(step, -SCALE_STEP, SCALE_STEP))
-        return np.clip(params.dispersion * change, *SCALE_RANGE)
+        new = np.clip(params.dispersion * change, *self.scale_range)
+        return np.maximum(new, self.variance_ratio * new.max(axis=0)) if self.collapses else new
 
     def mean_square(self, sums: FamilyStatistics) -> Array:
         """Mean squared residual of each run; infinite where zero proves nothing."""
         return np.full(sums.size.shape[1:], np.inf)
 
     def bound_binds(self, params: Parameters) -> bool:
-        """Whether a bound on the dispersion binds."""
-        return False
+        """Whether the smallest dispersion sits at its bound."""
+        if not self.collapses or self.equal_dispersion or params.k == 1:
+            return False
+        least = self.variance_ratio * params.dispersion.max() * (1 + 1e-6)
+        return bool(params.dispersion.min() <= least)
 
     # What standard errors need
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_expit, xlog1py, xlogy
+from scipy.special import gammaln, log_expit, log_ndtr, xlog1py, xlogy
 
 from mixreg.blocks import Block
 from mixreg.families.base import Rows
@@ -23,10 +23,8 @@ class Binomial(ExponentialFamily):
     name: ClassVar[str] = "binomial"
     title: ClassVar[str] = "Binomial Regressions"
     canonical: ClassVar[str] = "logit"
-
-    def valid(self, mu: Array) -> Array:
-        """Probabilities lie inside (0, 1)."""
-        return mu if self.link_name == "logit" else np.clip(mu, 1e-14, 1 - 1e-14)
+    least: ClassVar[float] = 0.0
+    most: ClassVar[float] = 1.0
 
     def variance(self, mu: Array, rows: Rows) -> Array:
         """Of one trial."""
@@ -36,13 +34,43 @@ class Binomial(ExponentialFamily):
         """Derivative of mu (1 - mu)."""
         return 1 - 2 * mu
 
-    def log_density(self, rows: Rows) -> Array:
+    def density(self, rows: Rows) -> Array:
         """Log density of each row."""
         if self.link_name == "logit":
             density = rows.y * rows.eta + log_expit(-rows.eta)
+        elif self.link_name in TAILS:
+            yes, no = TAILS[self.link_name](rows.eta)
+            density = rows.y * yes.log + (1 - rows.y) * no.log
         else:
             density = rows.y * np.log(rows.mu) + (1 - rows.y) * np.log1p(-rows.mu)
         return np.asarray(density if rows.trials is None else _scaled(density, rows))
+
+    def valid(self, mu: Array) -> Array:
+        """Means of 0 and 1 are left to the tails of the link."""
+        return mu
+
+    def score(self, rows: Rows) -> Array:
+        """Derivative of the log density in the linear predictor."""
+        if self.link_name not in TAILS:
+            return super().score(rows)
+        yes, no = TAILS[self.link_name](rows.eta)
+        found = rows.y * yes.slope + (1 - rows.y) * no.slope
+        return np.asarray(found * self.precision(rows))
+
+    def weight(self, rows: Rows) -> Array:
+        """Expected information about the linear predictor."""
+        if self.link_name not in TAILS:
+            return super().weight(rows)
+        yes, no = TAILS[self.link_name](rows.eta)
+        return np.asarray(-yes.slope * no.slope * self.precision(rows))
+
+    def curvature(self, rows: Rows) -> Array:
+        """Minus the second derivative in the linear predictor."""
+        if self.link_name not in TAILS:
+            return super().curvature(rows)
+        yes, no = TAILS[self.link_name](rows.eta)
+        found = rows.y * yes.bend + (1 - rows.y) * no.bend
+        return np.asarray(-found * self.precision(rows))
 
     def saturated(self, y: Array, trials: Array | None) -> Array | float:
         """Log density at the observed proportion."""
@@ -81,6 +109,35 @@ class Binomial(ExponentialFamily):
     def background(self, y: Array) -> float:
         """Not used: see `unit_background`."""
         return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Log chance of an answer at linear predictors, and its two derivatives."""
+
+    log: Array
+    slope: Array
+    bend: Array
+
+
+def probit_tails(eta: Array) -> tuple[Tail, Tail]:
+    """Chances of yes and no under a probit link, exact far out."""
+    yes, no = log_ndtr(eta), log_ndtr(-eta)
+    normal = -0.5 * (eta * eta + np.log(2 * np.pi))
+    up, down = np.exp(normal - yes), np.exp(normal - no)
+    return Tail(yes, up, -up * (eta + up)), Tail(no, -down, down * (eta - down))
+
+
+def cloglog_tails(eta: Array) -> tuple[Tail, Tail]:
+    """Chances of yes and no under a complementary log-log link, exact far out."""
+    rate = np.exp(np.clip(eta, -700.0, 700.0))
+    with np.errstate(over="ignore"):
+        up = rate / np.expm1(rate)
+    yes = np.log(-np.expm1(-rate))
+    return Tail(yes, up, up * (1 - rate - up)), Tail(-rate, -rate, -rate)
+
+
+TAILS = {"probit": probit_tails, "cloglog": cloglog_tails}
 
 
 def _scaled(density: Array, rows: Rows) -> Array:

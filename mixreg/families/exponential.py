@@ -13,10 +13,16 @@ from mixreg.families.links import Link, make_link
 
 Array = NDArray[np.float64]
 
+# Links that map every linear predictor to a mean in its range.
+EVERYWHERE = ("log", "logit", "probit", "cloglog")
+
 
 @dataclass(frozen=True)
 class ExponentialFamily(Family):
     """Mean by a link, variance by a function of the mean.
+
+    Where a link leads out of the range of means, the density is zero and the
+    derivatives are left out.
 
     Attributes
     ----------
@@ -29,6 +35,9 @@ class ExponentialFamily(Family):
 
     canonical: ClassVar[str] = "identity"
     default: ClassVar[str | None] = None
+    # Open interval of means.
+    least: ClassVar[float] = -np.inf
+    most: ClassVar[float] = np.inf
 
     def __post_init__(self) -> None:
         """Read the link."""
@@ -42,17 +51,63 @@ class ExponentialFamily(Family):
         return self._link.name
 
     @property
+    def everywhere(self) -> bool:
+        """Whether every linear predictor has a mean in its range."""
+        unbounded = self.least == -np.inf and self.most == np.inf
+        mapped = self.link_name in EVERYWHERE and not (
+            self.link_name == "log" and self.most < np.inf
+        )
+        return mapped or (unbounded and self.link_name == "identity")
+
+    @property
     def longest_step(self) -> float:  # type: ignore[override]
         """Longest step: links on a log scale are held back, others are not."""
         return 3.0 if self.link_name in ("log", "logit", "probit", "cloglog") else np.inf
 
     def mean(self, eta: Array) -> Array:
-        """Mean of the response at a linear predictor."""
+        """Mean of the response at a linear predictor; out of range where there is none."""
         return self.valid(self._link.mean(eta))
 
     def valid(self, mu: Array) -> Array:
-        """Bring means into their range."""
-        return mu
+        """Keep means from the ends of their range, which rounding can reach."""
+        return np.maximum(mu, 1e-100) if self.everywhere and self.least == 0 else mu
+
+    def outside(self, rows: Rows) -> NDArray[np.bool_] | None:
+        """Rows whose mean is out of range, or None if that cannot be."""
+        if self.everywhere:
+            return None
+        out = ~self._has_mean(rows.eta, rows.mu)
+        return out if out.any() else None
+
+    def _has_mean(self, eta: Array, mu: Array) -> NDArray[np.bool_]:
+        """Whether a linear predictor stands for a mean in its range."""
+        good = (mu > self.least) & (mu < self.most) & np.isfinite(mu)
+        return np.asarray(good & (eta > 0) if self.link_name in ("sqrt", "inverse") else good)
+
+    def inside(self, rows: Rows) -> tuple[Rows, NDArray[np.bool_] | None]:
+        """Rows with harmless means where there are none, and where that is."""
+        out = self.outside(rows)
+        if out is None:
+            return rows, None
+        mu = 0.5 if self.most == 1 else 1.0
+        eta = float(self._link.link(np.array([mu]))[0])
+        return rows.moved(np.where(out, eta, rows.eta), np.where(out, mu, rows.mu)), out
+
+    def in_range(self, eta: Array) -> NDArray[np.bool_] | None:
+        """Linear predictors that have a mean in its range, or None if all have."""
+        if self.everywhere:
+            return None
+        return self._has_mean(eta, self.mean(eta))
+
+    def density(self, rows: Rows) -> Array:
+        """Log density of rows whose means are in range."""
+        raise NotImplementedError
+
+    def log_density(self, rows: Rows) -> Array:
+        """Log density of each row."""
+        rows, out = self.inside(rows)
+        density = self.density(rows)
+        return density if out is None else np.where(out, -np.inf, density)
 
     def variance(self, mu: Array, rows: Rows) -> Array:
         """Variance of a response over its dispersion."""
@@ -62,35 +117,41 @@ class ExponentialFamily(Family):
         """Derivative of `variance` in the mean."""
         raise NotImplementedError
 
-    def _precision(self, rows: Rows) -> Array | float:
+    def precision(self, rows: Rows) -> Array | float:
         """What one row counts: trials over dispersion."""
         trials = 1.0 if rows.trials is None else rows.trials
         return trials / rows.dispersion if self.dispersion_name else trials
 
     def score(self, rows: Rows) -> Array:
         """Derivative of the log density in the linear predictor."""
-        gap = (rows.y - rows.mu) * self._precision(rows)
-        if self.link_name == self.canonical:
-            return np.asarray(gap)
-        slope = self._link.slope(rows.eta, rows.mu)
-        return np.asarray(gap * slope / self.variance(rows.mu, rows))
+        rows, out = self.inside(rows)
+        gap = (rows.y - rows.mu) * self.precision(rows)
+        if self.link_name != self.canonical:
+            slope = self._link.slope(rows.eta, rows.mu)
+            gap = gap * (slope / self.variance(rows.mu, rows))
+        return np.asarray(gap) if out is None else np.where(out, 0.0, gap)
 
     def weight(self, rows: Rows) -> Array:
         """Expected information about the linear predictor."""
-        precision = self._precision(rows)
-        if self.link_name == self.canonical:
-            return np.asarray(precision * np.abs(self._link.slope(rows.eta, rows.mu)))
+        rows, out = self.inside(rows)
         slope = self._link.slope(rows.eta, rows.mu)
-        return np.asarray(precision * slope * slope / self.variance(rows.mu, rows))
+        if self.link_name == self.canonical:
+            weight = self.precision(rows) * np.abs(slope)
+        else:
+            weight = self.precision(rows) * slope * (slope / self.variance(rows.mu, rows))
+        return np.asarray(weight) if out is None else np.where(out, 0.0, weight)
 
     def curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in the linear predictor."""
         expected = self.weight(rows)
         if self.link_name == self.canonical:
             return expected
+        rows, out = self.inside(rows)
         variance = self.variance(rows.mu, rows)
         slope = self._link.slope(rows.eta, rows.mu)
-        bend = self._link.curve(rows.eta, rows.mu) / variance
-        bend = bend - slope * slope * self.variance_slope(rows.mu, rows) / variance**2
-        gap = (rows.y - rows.mu) * self._precision(rows)
-        return np.asarray(expected - gap * bend)
+        # Divided twice, because a squared variance can overflow.
+        bend = self._link.curve(rows.eta, rows.mu)
+        bend = (bend - slope * (slope / variance) * self.variance_slope(rows.mu, rows)) / variance
+        gap = (rows.y - rows.mu) * self.precision(rows)
+        found = expected - gap * bend
+        return np.asarray(found) if out is None else np.where(out, 0.0, found)

@@ -25,10 +25,8 @@ class Gamma(ExponentialFamily):
     canonical: ClassVar[str] = ""
     default: ClassVar[str | None] = "inverse"
     dispersion_name: ClassVar[str | None] = "scale"
-
-    def valid(self, mu: Array) -> Array:
-        """Means are positive."""
-        return np.clip(mu, 1e-100, 1e100)
+    least: ClassVar[float] = 0.0
+    collapses: ClassVar[bool] = True
 
     def variance(self, mu: Array, rows: Rows) -> Array:
         """The squared mean."""
@@ -38,7 +36,7 @@ class Gamma(ExponentialFamily):
         """Derivative of the squared mean."""
         return 2 * mu
 
-    def log_density(self, rows: Rows) -> Array:
+    def density(self, rows: Rows) -> Array:
         """Log density of each row."""
         shape, ratio = 1 / rows.dispersion, rows.y / rows.mu
         density = shape * (np.log(shape * ratio) - ratio) - gammaln(shape)
@@ -51,12 +49,16 @@ class Gamma(ExponentialFamily):
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in the log scale."""
-        return -self._gain(rows) / rows.dispersion
+        rows, out = self.inside(rows)
+        score = -self._gain(rows) / rows.dispersion
+        return score if out is None else np.where(out, 0.0, score)
 
     def scale_curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in the log scale."""
+        rows, out = self.inside(rows)
         shape = 1 / rows.dispersion
-        return np.asarray(shape * shape * polygamma(1, shape) - shape - shape * self._gain(rows))
+        found = shape * shape * polygamma(1, shape) - shape - shape * self._gain(rows)
+        return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def cross_curvature(self, rows: Rows) -> Array:
         """Minus the mixed derivative: the score, which falls as the scale rises."""

@@ -43,13 +43,12 @@ class Gaussian(Family):
         Smallest residual variance, as a share of the largest.
     """
 
-    variance_ratio: float = 1e-4
-
     name: ClassVar[str] = "gaussian"
     title: ClassVar[str] = "Linear Regressions"
     dispersion_name: ClassVar[str | None] = "sigma"
     dispersion_power: ClassVar[float] = 0.5
     linear: ClassVar[bool] = True
+    collapses: ClassVar[bool] = True
 
     def evaluate(self, block: Block | GramBlock, params: Parameters) -> Array:
         """Residuals of rows, or squared residuals of condensed units.
@@ -139,12 +138,6 @@ class Gaussian(Family):
     def mean_square(self, sums: FamilyStatistics) -> Array:
         """Mean squared residual of each run."""
         return np.asarray(sums.ee.sum(axis=0) / sums.size.sum(axis=0))
-
-    def bound_binds(self, params: Parameters) -> bool:
-        """Whether the smallest variance sits at the bound."""
-        variance = params.dispersion
-        least = self.variance_ratio * variance.max() * (1 + 1e-6)
-        return bool(not self.equal_dispersion and variance.min() <= least and params.k > 1)
 
     def unit_background(self, block: Block | GramBlock, length: float) -> Array:
         """Log density of each unit under a background component, (units,)."""

@@ -23,6 +23,12 @@ class GaussianLink(ExponentialFamily):
     dispersion_name: ClassVar[str | None] = "sigma"
     dispersion_power: ClassVar[float] = 0.5
     canonical: ClassVar[str] = "identity"
+    collapses: ClassVar[bool] = True
+
+    @property
+    def least(self) -> float:  # type: ignore[override]
+        """Means are positive but for the identity; an inverse link has a pole at zero."""
+        return -np.inf if self.link_name == "identity" else 0.0
 
     def variance(self, mu: Array, rows: Rows) -> Array:
         """Constant."""
@@ -32,7 +38,7 @@ class GaussianLink(ExponentialFamily):
         """Zero."""
         return 0.0
 
-    def log_density(self, rows: Rows) -> Array:
+    def density(self, rows: Rows) -> Array:
         """Log density of each row."""
         gap = rows.y - rows.mu
         return np.asarray(

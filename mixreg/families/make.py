@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from statsmodels.genmod import families as sm_families
@@ -10,6 +11,7 @@ from mixreg.errors import InputError
 from mixreg.families.base import Family
 from mixreg.families.binomial import Binomial
 from mixreg.families.choice import Choice
+from mixreg.families.exponential import ExponentialFamily
 from mixreg.families.gamma import Gamma
 from mixreg.families.gaussian import Gaussian
 from mixreg.families.gaussian_link import GaussianLink
@@ -35,7 +37,7 @@ LINKS_OF = {
 def make_family(family: Any, link: Any, equal_variance: bool, variance_ratio: float) -> Family:
     """Turn what the user gave into a family."""
     if isinstance(family, Family):
-        return family
+        return _adapted(family, link, equal_variance)
     if isinstance(family, sm_families.Family):
         family, link = _from_statsmodels(family, link)
     if not isinstance(family, str):
@@ -52,16 +54,28 @@ def make_family(family: Any, link: Any, equal_variance: bool, variance_ratio: fl
         return Choice()
     made: Family
     if name == "gaussian":
-        made = GaussianLink(equal_variance, link)
+        made = GaussianLink(equal_variance, variance_ratio, link)
         if made.link_name == "identity":
             return Gaussian(equal_variance, variance_ratio)
     else:
-        made = WITH_LINK[name](equal_variance, link)
+        made = WITH_LINK[name](equal_variance, variance_ratio, link)
     if isinstance(link, str) and made.link_name not in LINKS_OF[name]:
         raise InputError(
             f"link={link!r} does not fit family={name!r}; use one of {', '.join(LINKS_OF[name])}"
         )
     return made
+
+
+def _adapted(family: Family, link: Any, equal_variance: bool) -> Family:
+    """A family object with what was said beside it."""
+    if link is not None:
+        if not isinstance(family, ExponentialFamily):
+            raise InputError(
+                f"link={link!r} has no place beside family={type(family).__name__}; the family "
+                "has its own"
+            )
+        family = replace(family, link=link)
+    return family.common() if equal_variance else family
 
 
 def _from_statsmodels(family: sm_families.Family, link: Any) -> tuple[str, Any]:

@@ -14,6 +14,9 @@ from mixreg.families.exponential import ExponentialFamily
 
 Array = NDArray[np.float64]
 
+# Up to this count, sums over the counts below it are looked up in a table.
+TABLE = 3000
+
 
 @dataclass(frozen=True)
 class NegativeBinomial(ExponentialFamily):
@@ -24,53 +27,57 @@ class NegativeBinomial(ExponentialFamily):
     canonical: ClassVar[str] = ""
     default: ClassVar[str | None] = "log"
     dispersion_name: ClassVar[str | None] = "alpha"
+    # Below the first, counts are Poisson's as far as doubles can tell.
+    scale_range: ClassVar[tuple[float, float]] = (1e-7, 1e7)
+    least: ClassVar[float] = 0.0
 
-    def valid(self, mu: Array) -> Array:
-        """Means are positive."""
-        return np.clip(mu, 1e-100, 1e100)
-
-    def _precision(self, rows: Rows) -> Array | float:
+    def precision(self, rows: Rows) -> Array | float:
         """The variance holds alpha already."""
         return 1.0
 
     def variance(self, mu: Array, rows: Rows) -> Array:
-        """Mu + alpha mu^2."""
+        """The mean plus alpha times its square."""
         return np.asarray(mu + rows.dispersion * mu * mu)
 
     def variance_slope(self, mu: Array, rows: Rows) -> Array | float:
         """1 + 2 alpha mu."""
         return np.asarray(1 + 2 * rows.dispersion * mu)
 
-    def log_density(self, rows: Rows) -> Array:
-        """Log density of each row."""
-        a, mu, y = 1 / rows.dispersion, rows.mu, rows.y
-        density = gammaln(y + a) - gammaln(a) - gammaln(y + 1)
-        # a log(a / (a + mu)), exact for large a too.
-        density = density - a * np.log1p(mu / a)
-        return np.asarray(density + xlogy(y, mu) - xlogy(y, a + mu))
+    def density(self, rows: Rows) -> Array:
+        """Log density of each row.
 
-    def _gain(self, rows: Rows) -> Array:
-        """Derivative of the log density in a = 1 / alpha."""
-        a, mu, y = 1 / rows.dispersion, rows.mu, rows.y
-        return np.asarray(digamma(y + a) - digamma(a) - np.log1p(mu / a) + (mu - y) / (a + mu))
+        With a = 1 / alpha, gamma(y + a) / gamma(a) / a^y is a product of
+        1 + j / a over j below y, which is exact for large a too.
+        """
+        y, t = rows.y, rows.dispersion * rows.mu
+        density = sums_below(rows)[0] - (1 / rows.dispersion + y) * np.log1p(t)
+        return np.asarray(density + xlogy(y, rows.mu) - gammaln(y + 1))
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in log alpha."""
-        return -self._gain(rows) / rows.dispersion
+        rows, out = self.inside(rows)
+        t = rows.dispersion * rows.mu
+        lost = sums_below(rows)[1]
+        score = lost - _excess(t) / rows.dispersion + (rows.mu - rows.y) * t / (1 + t)
+        return np.asarray(score) if out is None else np.where(out, 0.0, score)
 
     def scale_curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in log alpha."""
-        a, mu, y = 1 / rows.dispersion, rows.mu, rows.y
-        second = polygamma(1, y + a) - polygamma(1, a) + mu / (a * (a + mu))
-        second = second - (mu - y) / (a + mu) ** 2
-        return np.asarray(-a * self._gain(rows) - a * a * second)
+        inner, out = self.inside(rows)
+        t, alpha = inner.dispersion * inner.mu, inner.dispersion
+        # The second derivative of each part of the score, term by term.
+        below = sums_below(inner)[2]
+        excess = (t * t / (1 + t) - _excess(t)) / alpha
+        found = -(below - excess + (inner.mu - inner.y) * t / (1 + t) ** 2)
+        return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def cross_curvature(self, rows: Rows) -> Array:
         """Minus the mixed derivative in linear predictor and log alpha."""
+        rows, out = self.inside(rows)
         slope = self._link.slope(rows.eta, rows.mu)
-        variance = self.variance(rows.mu, rows)
-        gap = (rows.y - rows.mu) * slope * rows.mu**2
-        return np.asarray(rows.dispersion * gap / variance**2)
+        t = rows.dispersion * rows.mu
+        found = (rows.y - rows.mu) * slope / rows.mu * t / (1 + t) ** 2
+        return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def saturated(self, y: Array, trials: Array | None) -> Array | float:
         """That of a Poisson, near enough to rank rows."""
@@ -92,3 +99,41 @@ class NegativeBinomial(ExponentialFamily):
     def background(self, y: Array) -> float:
         """Counts from 0 to the largest."""
         return float(y.max() + 1)
+
+
+def sums_below(rows: Rows) -> tuple[Array, Array, Array]:
+    """Sums over j below each count, with s = alpha j: log(1 + s), s / (1 + s), s / (1 + s)^2."""
+    alpha, y = rows.dispersion, rows.y
+    top = int(y.max()) if y.size else 0
+    if top <= TABLE:
+        index = y.astype(np.intp)
+        if alpha.shape[-1] == 1:
+            return tuple(table[..., index] for table in _tables(alpha, top))  # type: ignore[return-value]
+        values, which = np.unique(alpha, return_inverse=True)
+        found = [
+            table[which.reshape(alpha.shape), index] for table in _tables(values[:, None], top)
+        ]
+        return found[0], found[1], found[2]
+    a = 1 / alpha
+    first = gammaln(y + a) - gammaln(a) - y * np.log(a)
+    inverse = digamma(y + a) - digamma(a)
+    squares = polygamma(1, a) - polygamma(1, y + a)
+    # s / (1 + s) = 1 - a / (a + j), and s / (1 + s)^2 = a / (a + j) - a^2 / (a + j)^2.
+    return first, y - a * inverse, a * inverse - a * a * squares
+
+
+def _tables(alpha: Array, top: int) -> list[Array]:
+    """The three sums for all counts up to `top`, last axis; alpha is (..., 1)."""
+    s = alpha * np.arange(max(top, 1))
+    ratio = s / (1 + s)
+    zero = np.zeros((*s.shape[:-1], 1))
+    parts = (np.log1p(s), ratio, ratio / (1 + s))
+    return [np.concatenate([zero, np.cumsum(part, axis=-1)], axis=-1) for part in parts]
+
+
+def _excess(t: Array) -> Array:
+    """Value of t - log(1 + t), without the cancellation at small t."""
+    small = np.abs(t) < 1e-3
+    s = np.where(small, t, 0.0)
+    series = s * s * (0.5 - s * (1 / 3 - s * (0.25 - s * 0.2)))
+    return np.where(small, series, t - np.log1p(t))

@@ -22,10 +22,7 @@ class Poisson(ExponentialFamily):
     name: ClassVar[str] = "poisson"
     title: ClassVar[str] = "Poisson Regressions"
     canonical: ClassVar[str] = "log"
-
-    def valid(self, mu: Array) -> Array:
-        """Means are positive."""
-        return np.maximum(mu, 1e-100)
+    least: ClassVar[float] = 0.0
 
     def variance(self, mu: Array, rows: Rows) -> Array:
         """The mean."""
@@ -35,7 +32,7 @@ class Poisson(ExponentialFamily):
         """One."""
         return 1.0
 
-    def log_density(self, rows: Rows) -> Array:
+    def density(self, rows: Rows) -> Array:
         """Log density of each row."""
         logs = rows.eta if self.link_name == "log" else np.log(rows.mu)
         density = rows.y * logs

@@ -95,7 +95,9 @@ def cross_sums(block: Block, weight: Array, score: Array) -> tuple[Array, Array]
     xx, xe = np.empty((flat.shape[0], p, p)), np.empty((flat.shape[0], p))
     for i, (w, s) in enumerate(zip(flat, flat_score, strict=True)):
         x = block.x
-        keep = np.flatnonzero(w > NEGLIGIBLE * w.max())
+        size = np.abs(s)
+        counts = (w > NEGLIGIBLE * w.max()) | (size > NEGLIGIBLE * size.max())
+        keep = np.flatnonzero(counts)
         if keep.shape[0] < 0.5 * block.rows:
             w, s, x = w[keep], s[keep], x[keep]
         xx[i] = (x * w[:, None]).T @ x

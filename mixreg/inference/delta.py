@@ -33,6 +33,7 @@ def willingness_to_pay(res: MixRegResults, price: str, alpha: float) -> pd.DataF
             gradient[index[j, i]] -= 1 / coef[j, at]
             gradient[index[j, at]] += coef[j, i] / coef[j, at] ** 2
             se = float(np.sqrt(gradient @ cov @ gradient))
+            se = np.inf if se > 1e100 else se
             z = value / se if se > 0 else np.inf
             half = norm.isf(alpha / 2) * se
             rows.append([value, se, z, 2 * norm.sf(abs(z)), value - half, value + half])

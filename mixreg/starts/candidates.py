@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 MODERATE = 1.5
 # Scoring steps that turn responsibilities into a fit, where one is not enough.
 STEPS = 3
+MOST_HALVINGS = 30
 
 
 def from_responsibilities(
@@ -39,7 +40,31 @@ def from_responsibilities(
     for _ in range(1 if mixture.family.linear else STEPS):
         sums = source.sweep(GivenAssignment(bare, resp), params)
         params = bare.mstep(sums.family, sums.count, None, params)
+        params = feasible(source, mixture, params, whitening.pooled)
     return mixture.prepare(params)
+
+
+def feasible(source: Source, mixture: Mixture, params: Parameters, safe: Array) -> Parameters:
+    """Draw coefficients towards safe ones until all means are in their range.
+
+    Links such as the identity of counts lead out of it.
+    """
+    if mixture.family.in_range(np.zeros(1)) is None:
+        return params
+    coef = params.coef.copy()
+    for _ in range(MOST_HALVINGS):
+        bad = np.zeros(coef.shape[:-1], dtype=bool)
+        for block in source.blocks():
+            assert isinstance(block, Block)
+            eta = coef @ block.x.T
+            eta = eta if block.offset is None else eta + block.offset
+            good = mixture.family.in_range(eta)
+            assert good is not None
+            bad |= ~good.all(axis=-1)
+        if not bad.any():
+            break
+        coef[bad] = 0.5 * (coef[bad] + safe)
+    return replace(params, coef=coef)
 
 
 def one_hot(labels: NDArray[np.intp], k: int) -> Array:

@@ -22,6 +22,7 @@ from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource, MemorySource, condensed
 from mixreg.starts.candidates import (
+    feasible,
     from_responsibilities,
     partitions,
     random_directions,
@@ -219,7 +220,9 @@ def candidate_starts(
             start = Parameters.uniform(coef, spread)
             stacks.append(course.mixture.prepare(start))
         kinds += [kind] * runs
-    return kinds, aligned(course, Parameters.concatenate(stacks))
+    starts = Parameters.concatenate(stacks)
+    starts = feasible(course.source, course.mixture, starts, whitening.pooled)
+    return kinds, aligned(course, starts)
 
 
 def aligned(course: Course, starts: Parameters) -> Parameters:
@@ -234,7 +237,7 @@ def aligned(course: Course, starts: Parameters) -> Parameters:
     runs = []
     for run in range(starts.coef.shape[1]):
         gain = np.zeros((course.k, course.k))
-        np.add.at(gain, block.known[units], density[:, run].T)
+        np.add.at(gain, block.known[units], np.maximum(density[:, run].T, -1e15))
         runs.append(starts.run(run).permute(best_order(-gain)).stacked())
     return Parameters.concatenate(runs)
 

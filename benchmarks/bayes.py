@@ -1,0 +1,113 @@
+"""Variational Bayes and PyMC against maximum likelihood: `python -m benchmarks bayes`."""
+
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+
+from mixreg import MixReg, Priors
+from mixreg.estimators import EM
+from mixreg.estimators.beliefs import Beliefs
+from mixreg.estimators.variational import Variational
+from mixreg.metrics import match_components
+from mixreg.sources.memory import standardised
+
+
+def planted(n: int, seed: int, noise: float = 0.2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Three well separated planes: response, regressors, coefficients (3, p)."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([np.ones(n), rng.standard_normal((n, 3))])
+    coef = np.array([[4.0, 1.0, 0.0, 0.5], [0.0, -1.0, 1.0, 0.0], [-4.0, 0.5, 0.5, -1.0]])
+    label = rng.choice(3, n, p=[0.4, 0.35, 0.25])
+    y = np.einsum("np,np->n", x, coef[label]) + noise * rng.standard_normal(n)
+    return y, x, coef
+
+
+def agreement() -> None:
+    """Posterior means and deviations against estimates and standard errors."""
+    y, x, _ = planted(5000, 0)
+    em, vb = MixReg(y, x, k=3).fit(), MixReg(y, x, k=3).fit("vb")
+    gap = ((vb.params - em.params) / em.bse).abs()
+    ratio = vb.bse / em.bse
+    print(f"vb against em, n=5000: means within {gap.max():.3f} standard errors, ", end="")
+    print(f"deviations {ratio.min():.3f} to {ratio.max():.3f} times the standard errors")
+
+
+def covered(seeds: tuple[int, int]) -> tuple[int, int]:
+    """Credible intervals that cover the truth, and all of them."""
+    hits = total = 0
+    for seed in range(*seeds):
+        y, x, coef = planted(600, 1000 + seed)
+        res = MixReg(y, x, k=3).fit("vb")
+        order = match_components(res.coefficients.to_numpy().T, coef)
+        index, bounds = res.model.layout.coef_index()[order], res.conf_int().to_numpy()
+        inside = (bounds[index, 0] <= coef) & (coef <= bounds[index, 1])
+        hits, total = hits + int(inside.sum()), total + inside.size
+    return hits, total
+
+
+def alive(seed: int) -> int:
+    """Components left alive of the eight asked for, three true ones."""
+    y, x, _ = planted(5000, 2000 + seed, noise=0.5)
+    return len(MixReg(y, x, k=8).fit("vb", seed=seed).alive)
+
+
+def speed() -> None:
+    """Time of an iteration against EM's, in turn, same data."""
+    for noise in (0.1, 0.5, 1.0):
+        rng = np.random.default_rng(3)
+        x = np.column_stack([np.ones(200_000), rng.standard_normal((200_000, 19))])
+        coef, label = rng.standard_normal((5, 20)), rng.integers(0, 5, 200_000)
+        y = np.einsum("np,np->n", x, coef[label]) + noise * rng.standard_normal(200_000)
+        model = MixReg(y, x, k=5)
+        problem = model.problem()
+        source = standardised(problem.source, problem.whitening)
+        from mixreg.params import Parameters
+
+        start = Parameters.uniform(coef, noise**2)
+        params = problem.whitening.from_user(start)
+        priors = Priors()
+        beliefs = Beliefs.around(params, float(source.rows), priors)
+        em, vb = EM(problem.mixture), Variational(problem.mixture, priors)
+        ratios = []
+        for _ in range(7):
+            times = []
+            for estimator, state in ((em, params.stacked()), (vb, beliefs.stacked())):
+                begin = time.perf_counter()
+                estimator.update(estimator.sweep(source, 0, state), state)
+                times.append(time.perf_counter() - begin)
+            ratios.append(times[1] / times[0])
+        low, mid, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+        print(f"vb iteration over em's, noise {noise}: {mid:.2f} ({low:.2f} to {high:.2f})")
+
+
+def sampled() -> None:
+    """PyMC against maximum likelihood on many rows."""
+    y, x, _ = planted(5000, 4)
+    em = MixReg(y, x, k=3).fit()
+    began = time.perf_counter()
+    data = em.sample(draws=4000, chains=2, tune=1000, seed=1)
+    took = time.perf_counter() - began
+    index = em.model.layout.coef_index()
+    draws = data.posterior["coef"].to_numpy().reshape(-1, 3, 4)
+    gap = np.abs(draws.mean(axis=0) - em.params.to_numpy()[index]) / em.bse.to_numpy()[index]
+    ratio = draws.std(axis=0) / em.bse.to_numpy()[index]
+    print(f"pymc against em, n=5000, 8000 draws ({took:.0f} s): means within {gap.max():.3f} ", end="")
+    print(f"standard errors, deviations {ratio.min():.3f} to {ratio.max():.3f} times them")
+
+
+def main(workers: int = 2) -> None:
+    """Print one line a figure."""
+    warnings.simplefilter("ignore")
+    agreement()
+    speed()
+    with ProcessPoolExecutor(workers) as pool:
+        edges = np.linspace(0, 300, 4 * workers + 1).astype(int).tolist()
+        parts = list(pool.map(covered, list(pairwise(edges))))
+        hits, total = (sum(part[i] for part in parts) for i in (0, 1))
+        print(f"vb 95% credible intervals over 300 sets: {100 * hits / total:.1f}% of {total}")
+        left = list(pool.map(alive, range(20)))
+        print(f"pruning, 3 true of 8 asked, n=5000: 3 alive in {left.count(3)} of 20; {left}")
+    sampled()
