@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,8 @@ class Design:
         The transforms of both sides, with their state.
     left_columns, right_columns : frozenset of str
         Columns of a table that each side is made of.
+    slices : dict
+        Columns of each term, where they are not patsy's.
     """
 
     terms: tuple[str, ...]
@@ -75,6 +77,12 @@ class Design:
     right: Any = None
     left_columns: frozenset[str] = frozenset()
     right_columns: frozenset[str] = frozenset()
+    slices: dict[str, slice] = field(default_factory=dict)
+
+    @property
+    def term_slices(self) -> dict[str, slice]:
+        """Columns of each term of a formula."""
+        return self.slices if self.right is None else dict(self.right.term_name_slices)
 
     def regressors(self, data: Any) -> tuple[Array, pd.Index]:
         """Regressors of new data, by the same transforms; missing values give NaN."""

@@ -159,7 +159,7 @@ def _nearest(tensors: tuple[TensorResult, ...], noise: float) -> TensorResult | 
 
 
 def _in_user_units(race: RaceResult, whitening: Whitening) -> tuple[StartRecord, ...]:
-    shift = race.row_weight * float(np.log(whitening.scale))
+    shift = race.row_weight / whitening.rows * whitening.log_volume
     return tuple(StartRecord(r.kind, r.reached - shift) for r in race.records)
 
 

@@ -305,7 +305,7 @@ class MixRegResults:
     @property
     def df_resid(self) -> float:
         """Rows (counted with weights) minus free parameters."""
-        return self.model._whitening.rows - self.df_model
+        return self.model._whitening.rows / len(self.model.responses) - self.df_model
 
     @property
     def aic(self) -> float:
@@ -355,8 +355,8 @@ class MixRegResults:
         history = self.solution.fit.history
         white = self.model._whitening
         if self.method == "altmin":
-            return history * white.scale**2
-        return history - white.rows * float(np.log(white.scale))
+            return white.hard_objective(history)
+        return history - white.log_volume
 
     # Reports
 

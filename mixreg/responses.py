@@ -1,0 +1,263 @@
+"""One response or several that share a label: from formulas to stacked rows.
+
+Several responses are stacked: an observation has one row for each of them, in
+one unit, and every response has columns of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from patsy.eval import EvalEnvironment
+
+from mixreg import design as designs
+from mixreg.declare import Declared, RowColumns, known_by_group
+from mixreg.errors import InputError
+from mixreg.families import Choice, Family, Joint, make_families, make_family
+from mixreg.families.joint import GaussianPart
+from mixreg.fitting import surrogate
+from mixreg.mixture import Mixture
+from mixreg.options import number
+from mixreg.sources import MemorySource
+from mixreg.whitening import Whitening, for_family, joined, triangle, whitening
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+BY_RESPONSE = ("offset", "exposure", "trials")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A response as the user gave it.
+
+    Attributes
+    ----------
+    design : Design
+    table : Table
+    columns : RowColumns
+        Resolved.
+    names : dict
+        Names of those columns.
+    family : Family
+    """
+
+    design: designs.Design
+    table: designs.Table
+    columns: RowColumns
+    names: dict[str, Any]
+    family: Family
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response of a model.
+
+    Attributes
+    ----------
+    design : Design
+    family : Family
+    names : dict
+        Names of columns such as offset and trials.
+    columns : slice
+        Its regressors among those of all responses.
+    offset : (n,) array or None
+        Known part of the linear predictor, in the user's order.
+    """
+
+    design: designs.Design
+    family: Family
+    names: dict[str, Any]
+    columns: slice
+    offset: Array | None
+
+    @property
+    def name(self) -> str:
+        """Name of the response."""
+        return self.design.response
+
+
+def families_of(
+    family: Any, link: Any, equal_variance: Any, variance_ratio: Any, formulas: Sequence[Any]
+) -> list[Family]:
+    """The family of each response."""
+    ratio = number("variance_ratio", variance_ratio, 1e-12, 1.0)
+    if ratio == 1:
+        raise InputError("variance_ratio=1 means one variance; use equal_variance=True")
+    if len(formulas) == 1:
+        one = family[0] if isinstance(family, list) and len(family) == 1 else family
+        return [make_family(one, link, bool(equal_variance), ratio)]
+    return make_families(family, link, bool(equal_variance), ratio, len(formulas))
+
+
+def of_responses(given: RowColumns, formulas: Sequence[str]) -> list[RowColumns]:
+    """The columns of each response; of several, some are dicts by response."""
+    if len(formulas) == 1:
+        return [given]
+    names = [str(formula).split("~")[0].strip() for formula in formulas]
+    for argument in BY_RESPONSE:
+        value = getattr(given, argument)
+        if value is not None and not (isinstance(value, dict) and set(value) <= set(names)):
+            raise InputError(
+                f"with several responses, {argument} must be a dict by response, such as "
+                f"{{{names[-1]!r}: 'column'}}; responses are {', '.join(names)}"
+            )
+    if given.choice_set is not None:
+        raise InputError("choice_set needs family='choice', which has no place in a list")
+    return [
+        replace(given, **{a: (getattr(given, a) or {}).get(name) for a in BY_RESPONSE})
+        for name in names
+    ]
+
+
+def read_formulas(
+    formulas: Sequence[str],
+    families: Sequence[Family],
+    columns: Sequence[RowColumns],
+    names: Sequence[dict[str, Any]],
+    frame: pd.DataFrame | None,
+    environment: EvalEnvironment,
+    missing: str,
+    usable: Mask | None,
+) -> list[Given]:
+    """Columns of every response, at the rows at which nothing is missing in any."""
+    read = [
+        designs.from_formula(
+            formula,
+            frame,
+            environment,
+            missing,
+            usable,
+            counts=family.name == "binomial",
+            intercept=not isinstance(family, Choice),
+        )
+        for formula, family in zip(formulas, families, strict=True)
+    ]
+    kept = [table.kept for _, table in read]
+    everywhere = np.asarray(np.logical_and.reduce(kept))
+    if not all(np.array_equal(mask, everywhere) for mask in kept):
+        # Transforms learn from the rows that are kept, so they are made anew.
+        return read_formulas(
+            formulas, families, columns, names, frame, environment, missing, everywhere
+        )
+    parts = zip(read, columns, names, families, strict=True)
+    return [Given(*each, own, name, family) for each, own, name, family in parts]
+
+
+def resolved(given: Sequence[RowColumns], frame: pd.DataFrame | None, namespace: Any) -> Any:
+    """Values of the columns, and the rows at which none is missing (None: all of them)."""
+    columns = [known_by_group(each, frame, namespace) for each in given]
+    masks = [mask for mask in (each.usable() for each in columns) if mask is not None]
+    return columns, np.logical_and.reduce(masks) if masks else None
+
+
+def joint_design(given: Sequence[Given]) -> designs.Design:
+    """Terms of all responses, with their names: `yp: x`."""
+    if len(given) == 1:
+        return given[0].design
+    names = [each.design.response for each in given]
+    if len(set(names)) < len(names):
+        raise InputError(f"responses must differ; got {', '.join(names)}")
+    terms: list[str] = []
+    slices: dict[str, slice] = {}
+    for each in given:
+        design, before = each.design, len(terms)
+        terms += [f"{design.response}: {term}" for term in design.terms]
+        for term, where in design.term_slices.items():
+            slices[f"{design.response}: {term}"] = slice(before + where.start, before + where.stop)
+    return designs.Design(tuple(terms), ", ".join(names), slices=slices)
+
+
+def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[Response, ...]:
+    """The responses, and where their regressors are."""
+    ends = np.cumsum([len(each.design.terms) for each in given]).tolist()
+    return tuple(
+        Response(g.design, g.family, g.names, slice(end - len(g.design.terms), end), part.offset)
+        for g, part, end in zip(given, parts, ends, strict=True)
+    )
+
+
+def joint_family(given: Sequence[Given], shared: tuple[int, ...], equal: bool) -> Family:
+    """The family of a response, or of several."""
+    if len(given) == 1:
+        return given[0].family
+    part = np.repeat(np.arange(len(given)), [len(each.design.terms) for each in given])
+    own = [i for i in range(len(part)) if i not in shared]
+    return Joint(
+        equal,
+        tuple(each.family for each in given),
+        tuple(each.design.response for each in given),
+        tuple(part[[*own, *shared]].tolist()),
+    )
+
+
+def stacked(sources: Sequence[MemorySource]) -> MemorySource:
+    """Rows of all responses in turns, each with regressors of its own."""
+    first, count = sources[0], len(sources)
+    if count == 1:
+        return first
+    if any((source.weight is None) != (first.weight is None) for source in sources):
+        raise InputError("weights were taken for trials; give trials= for the proportions")
+    rows, ends = first.rows, np.cumsum([source.x.shape[1] for source in sources])
+    x = np.zeros((rows * count, ends[-1]))
+    for i, (source, end) in enumerate(zip(sources, ends, strict=True)):
+        x[i::count, end - source.x.shape[1] : end] = source.x
+
+    def turns(values: list[Array | None], absent: float) -> Array | None:
+        if all(each is None for each in values):
+            return None
+        filled = [np.full(rows, absent) if each is None else each for each in values]
+        return np.ascontiguousarray(np.column_stack(filled).ravel())
+
+    y = turns([source.y for source in sources], 0.0)
+    assert y is not None
+    starts = np.arange(rows) if first.starts is None else first.starts
+    return MemorySource(
+        x,
+        y,
+        first.weight,
+        count * starts,
+        offset=turns([source.offset for source in sources], 0.0),
+        trials=turns([source.trials for source in sources], 1.0),
+        part=np.tile(np.arange(count), rows),
+        z=first.z,
+        known=first.known,
+    )
+
+
+def backgrounds(
+    responses: Sequence[Response], sources: Sequence[MemorySource]
+) -> float | tuple[float, ...]:
+    """Range of the response, or of each."""
+    pairs = zip(responses, sources, strict=True)
+    lengths = tuple(response.family.background(source.y) for response, source in pairs)
+    return lengths[0] if len(lengths) == 1 else lengths
+
+
+def standard_coordinates(
+    sources: Sequence[MemorySource],
+    responses: Sequence[Response],
+    terms: tuple[str, ...],
+    shared: tuple[int, ...],
+    rotate: bool,
+) -> Whitening:
+    """The coordinates in which a model is fitted."""
+    parts = []
+    for source, response in zip(sources, responses, strict=True):
+        family, first = response.family, response.columns.start
+        linear = source if family.linear else surrogate(source, Mixture(family))
+        common = tuple(i - first for i in shared if first <= i < response.columns.stop)
+        own = terms[response.columns]
+        white = whitening(linear.sweep(triangle), own, common, rotate)
+        if isinstance(family, GaussianPart) and family.link_name == "identity":
+            # Its own response can be standardised too: all parts are of order one.
+            white = replace(white, linear=white, dispersion=max(white.variance, 1e-8))
+        elif not family.linear:
+            white = for_family(white)
+        parts.append(white)
+    return parts[0] if len(parts) == 1 else joined(parts, shared)
