@@ -39,7 +39,6 @@ from mixreg.ppl.pymc_model import to_pymc
 from mixreg.priors import Priors
 from mixreg.responses import (
     Given,
-    backgrounds,
     families_of,
     joint_design,
     joint_family,
@@ -51,7 +50,6 @@ from mixreg.responses import (
     standard_coordinates,
 )
 from mixreg.results import MixRegResults
-from mixreg.whitening import Whitening, gate_basis
 
 Array = NDArray[np.float64]
 
@@ -273,20 +271,18 @@ class MixReg:
             self.noise,
             absent,
         )
+        lengths = tuple(response.length for response in self.responses)
+        background = lengths[0] if len(lengths) == 1 else lengths
         order = [i for i in range(len(design.terms)) if i not in common] + list(common)
         self.mixture = Mixture(
             family,
             len(common),
-            backgrounds(self.responses, sources) if self.noise else None,
+            background if self.noise else None,
             max(1, len(gate_terms)),
             self.source.known is not None,
             tuple((j, order.index(i)) for j, i in absent),
         )
-        white = standard_coordinates(sources, self.responses, design.terms, common, not absent)
-        if self.source.z is not None:
-            basis = gate_basis(self.source.z, self.source.weight, self.layout.gate)
-            white = replace(white, gate=basis)
-        self._whitening: Whitening = white
+        self._whitening = standard_coordinates(self.source, family, self.layout)
 
     def problem(self) -> Problem:
         """The fit as arrays, which can be sent to another process."""
@@ -323,6 +319,11 @@ class MixReg:
     def endog_names(self) -> str:
         """Name of the response."""
         return self.design.response
+
+    @property
+    def response_names(self) -> list[str]:
+        """Names of all responses."""
+        return [response.name for response in self.responses]
 
     @property
     def exog_names(self) -> list[str]:

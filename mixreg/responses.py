@@ -23,8 +23,9 @@ from mixreg.families.joint import GaussianPart
 from mixreg.fitting import surrogate
 from mixreg.mixture import Mixture
 from mixreg.options import number
+from mixreg.params import Layout
 from mixreg.sources import MemorySource
-from mixreg.whitening import Whitening, for_family, joined, triangle, whitening
+from mixreg.whitening import Whitening, for_family, gate_basis, joined, triangle, whitening
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -68,6 +69,9 @@ class Response:
         Its regressors among those of all responses.
     offset : (n,) array or None
         Known part of the linear predictor, in the user's order.
+    has_trials : bool
+    length : float
+        Range of a background component.
     """
 
     design: designs.Design
@@ -75,6 +79,8 @@ class Response:
     names: dict[str, Any]
     columns: slice
     offset: Array | None
+    has_trials: bool
+    length: float
 
     @property
     def name(self) -> str:
@@ -175,11 +181,15 @@ def joint_design(given: Sequence[Given]) -> designs.Design:
 
 def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[Response, ...]:
     """The responses, and where their regressors are."""
-    ends = np.cumsum([len(each.design.terms) for each in given]).tolist()
-    return tuple(
-        Response(g.design, g.family, g.names, slice(end - len(g.design.terms), end), part.offset)
-        for g, part, end in zip(given, parts, ends, strict=True)
-    )
+    responses, end = [], 0
+    for each, part in zip(given, parts, strict=True):
+        start, end = end, end + len(each.design.terms)
+        trials, length = part.source.trials is not None, each.family.background(part.source.y)
+        response = Response(
+            each.design, each.family, each.names, slice(start, end), part.offset, trials, length
+        )
+        responses.append(response)
+    return tuple(responses)
 
 
 def joint_family(given: Sequence[Given], shared: tuple[int, ...], equal: bool) -> Family:
@@ -230,34 +240,48 @@ def stacked(sources: Sequence[MemorySource]) -> MemorySource:
     )
 
 
-def backgrounds(
-    responses: Sequence[Response], sources: Sequence[MemorySource]
-) -> float | tuple[float, ...]:
-    """Range of the response, or of each."""
-    pairs = zip(responses, sources, strict=True)
-    lengths = tuple(response.family.background(source.y) for response, source in pairs)
-    return lengths[0] if len(lengths) == 1 else lengths
+def standard_coordinates(source: MemorySource, family: Family, layout: Layout) -> Whitening:
+    """The coordinates in which a model is fitted to some rows."""
+    if isinstance(family, Joint):
+        sizes, first, parts = np.bincount(family.columns).tolist(), 0, []
+        for i, (each, size) in enumerate(zip(family.families, sizes, strict=True)):
+            own = slice(first, first + size)
+            common = tuple(j - first for j in layout.shared if first <= j < first + size)
+            alone = _response_rows(source, i, len(sizes), own)
+            parts.append(_coordinates(alone, each, layout, layout.terms[own], common))
+            first += size
+        white = joined(parts, layout.shared)
+    else:
+        white = _coordinates(source, family, layout, layout.terms, layout.shared)
+    if source.z is None:
+        return white
+    return replace(white, gate=gate_basis(source.z, source.weight, layout.gate))
 
 
-def standard_coordinates(
-    sources: Sequence[MemorySource],
-    responses: Sequence[Response],
+def _coordinates(
+    source: MemorySource,
+    family: Family,
+    layout: Layout,
     terms: tuple[str, ...],
     shared: tuple[int, ...],
-    rotate: bool,
 ) -> Whitening:
-    """The coordinates in which a model is fitted."""
-    parts = []
-    for source, response in zip(sources, responses, strict=True):
-        family, first = response.family, response.columns.start
-        linear = source if family.linear else surrogate(source, Mixture(family))
-        common = tuple(i - first for i in shared if first <= i < response.columns.stop)
-        own = terms[response.columns]
-        white = whitening(linear.sweep(triangle), own, common, rotate)
-        if isinstance(family, GaussianPart) and family.link_name == "identity":
-            # Its own response can be standardised too: all parts are of order one.
-            white = replace(white, linear=white, dispersion=max(white.variance, 1e-8))
-        elif not family.linear:
-            white = for_family(white)
-        parts.append(white)
-    return parts[0] if len(parts) == 1 else joined(parts, shared)
+    """Standard coordinates of one response."""
+    linear = source if family.linear else surrogate(source, Mixture(family))
+    white = whitening(linear.sweep(triangle), terms, shared, rotate=not layout.absent)
+    if isinstance(family, GaussianPart) and family.link_name == "identity":
+        # Its own response can be standardised too: all parts are of order one.
+        return replace(white, linear=white, dispersion=max(white.variance, 1e-8))
+    return white if family.linear else for_family(white)
+
+
+def _response_rows(source: MemorySource, i: int, count: int, columns: slice) -> MemorySource:
+    """The rows of one response out of `count` that take turns."""
+    mine = slice(i, None, count)
+    return MemorySource(
+        source.x[mine, columns],
+        source.y[mine],
+        source.weight,
+        None if source.starts is None else source.starts // count,
+        offset=None if source.offset is None else source.offset[mine],
+        trials=None if source.trials is None else source.trials[mine],
+    )

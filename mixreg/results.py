@@ -136,10 +136,16 @@ class MixRegResults:
         )
 
     @property
-    def scale(self) -> pd.Series:
-        """Residual standard deviation by component; the dispersion in other families."""
+    def scale(self) -> pd.Series | pd.DataFrame:
+        """Residual standard deviation by component; the dispersion in other families.
+
+        With several responses a DataFrame, with a column for each that has one.
+        """
         family = self.model.family
-        values = self._estimate.params.dispersion**family.dispersion_power
+        values = self._estimate.params.dispersion**family.scale_power
+        if isinstance(family.scale_name, tuple):
+            frame = pd.DataFrame(values, self.components, list(family.scale_name))
+            return frame[self.model.layout.scale_names]
         return pd.Series(values, self.components, name=family.dispersion_name or "scale")
 
     @property
@@ -385,15 +391,17 @@ class MixRegResults:
         which : {"mean", "component", "posterior", "label"}
             "mean": expected response, averaged over components by weight.
             "component": expected response in each component. With
-            family="choice" these are shares of the alternatives of a set.
+            family="choice" these are shares of the alternatives of a set. With
+            several responses, columns are responses, and pairs (response,
+            component).
             "posterior": probability of each component, given the responses of
             the row or its group if `new` has them; otherwise what the fit knows
             of the group; otherwise the class probabilities. "label": the most
-            probable component.
+            probable component. Of several responses, those that `new` has count.
         **columns : array, optional
             `groups`, `offset`, `exposure`, `trials` or `choice_set` of the new
             rows, where `new` has no column of that name. Without a choice set,
-            all rows are one.
+            all rows are one. With several responses, dicts as in `from_formula`.
 
         Returns
         -------
@@ -425,8 +433,8 @@ class MixRegResults:
         Returns
         -------
         DataFrame
-            A column with the response's name and a column "component", indexed
-            like the data.
+            A column with the name of each response and a column "component",
+            indexed like the data.
         """
         return simulate(self, seed)
 
@@ -463,6 +471,7 @@ class MixRegResults:
         DataFrame
             By component and term: wtp, std err (delta method), z, P>|z|, bounds.
         """
+        market.check_one_response(self, "wtp")
         return willingness_to_pay(self, price, check_alpha(alpha))
 
     # Into probabilistic programming

@@ -232,6 +232,7 @@ def importance(res: MixRegResults) -> pd.DataFrame:
     there are some, main effects are those at the reference. Without a formula
     each column that varies is an attribute.
     """
+    check_one_response(res, "importance")
     spans, left_out = _spans(res)
     if not spans:
         raise NotAvailableError("the model has no main effects, so no attributes to compare")
@@ -240,6 +241,15 @@ def importance(res: MixRegResults) -> pd.DataFrame:
     frame["overall"] = np.average(frame, axis=1, weights=res.weights.loc[res.components])
     frame.attrs["left_out"] = left_out
     return frame
+
+
+def check_one_response(res: MixRegResults, what: str) -> None:
+    """Refuse what compares coefficients across responses."""
+    if len(res.model.responses) > 1:
+        raise NotAvailableError(
+            f"{what} compares coefficients of one response; this model has "
+            f"{len(res.model.responses)}. Fit a response alone, or use res.coefficients"
+        )
 
 
 def _members(res: MixRegResults) -> _Members:
@@ -258,12 +268,17 @@ def _members(res: MixRegResults) -> _Members:
 
 def _log_terms(res: MixRegResults) -> dict[str, str]:
     """Regressors whose coefficients are elasticities, and what is inside their log."""
-    link = getattr(res.model.family, "link_name", "identity")
-    if link != "log" and not LOG.fullmatch(res.model.endog_names):
-        return {}
-    terms = list(res.coefficients.index)
-    logs = {term: LOG.fullmatch(term) for term in terms if sum(term in t for t in terms) == 1}
-    return {term: match[1].strip() for term, match in logs.items() if match}
+    found, several = {}, len(res.model.responses) > 1
+    for response in res.model.responses:
+        if response.family.link_name != "log" and not LOG.fullmatch(response.name):
+            continue
+        terms = response.design.terms
+        for term in terms:
+            match = LOG.fullmatch(term)
+            if match and sum(term in other for other in terms) == 1:
+                prefix = f"{response.name}: " if several else ""
+                found[prefix + term] = prefix + match[1].strip()
+    return found
 
 
 def _aligned(res: MixRegResults, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:

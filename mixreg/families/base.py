@@ -153,6 +153,10 @@ class Family:
         """`surrogate` of all rows; `part` says which response each row is of."""
         return self.surrogate(y, trials)
 
+    def by_response(self, part: NDArray[np.intp] | None) -> list[tuple[Family, Any]]:
+        """The family of each response, and where its rows are."""
+        return [(self, slice(None))]
+
     # What the sweep calls
 
     def common(self) -> Family:

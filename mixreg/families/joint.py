@@ -128,6 +128,11 @@ class Joint(Family):
             return tuple(slice(i, None, count) for i in range(count))
         return tuple(np.flatnonzero(part == i) for i in range(count))
 
+    def by_response(self, part: NDArray[np.intp] | None) -> list[tuple[Family, Any]]:
+        """The family of each response, and where its rows are."""
+        assert part is not None
+        return list(zip(self.families, self.where(part), strict=True))
+
     def evaluate(self, block: Block, params: Parameters) -> JointRows:
         """Rows of each response at their linear predictors."""
         coef = params.coef
@@ -135,13 +140,13 @@ class Joint(Family):
         eta = (coef.reshape(-1, p) @ block.x.T).reshape(*lead, block.rows)
         if block.offset is not None:
             eta += block.offset
-        assert block.part is not None
-        where, parts = self.where(block.part), []
-        for i, (family, at) in enumerate(zip(self.families, where, strict=True)):
+        parts, where = [], []
+        for i, (family, at) in enumerate(self.by_response(block.part)):
+            where.append(at)
             trials = _trials(family, block.trials, at)
             spread = params.dispersion[..., i, None]
             parts.append(family.rows_at(block.y[at], eta[..., at], spread, trials))
-        return JointRows(tuple(parts), where, block.rows)
+        return JointRows(tuple(parts), tuple(where), block.rows)
 
     def _each(self, name: str, state: JointRows, scaled: bool = False) -> Array:
         """A method of every family (with a dispersion), on its own rows, put together again."""
@@ -182,9 +187,8 @@ class Joint(Family):
 
     def stand_in(self, y: Array, trials: Array | None, part: NDArray[np.intp] | None) -> Array:
         """Surrogate of all rows, each response on the scale of its linear predictor."""
-        assert part is not None
         out = np.empty_like(y)
-        for family, at in zip(self.families, self.where(part), strict=True):
+        for family, at in self.by_response(part):
             out[at] = family.surrogate(y[at], _trials(family, trials, at))
         return out
 
@@ -197,9 +201,8 @@ class Joint(Family):
 
     def unit_background(self, block: Block, length: Any) -> Array:
         """Log density of each unit under a background component, (units,)."""
-        assert block.part is not None
         even = np.empty(block.rows)
-        for family, each, at in zip(self.families, length, self.where(block.part), strict=True):
+        for each, (family, at) in zip(length, self.by_response(block.part), strict=True):
             trials = _trials(family, block.trials, at)
             even[at] = family.unit_background(Block(block.x[at], block.y[at], trials=trials), each)
         return block.per_unit(even)
