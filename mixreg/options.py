@@ -161,7 +161,7 @@ def start_from_coefficients(coef: Any, model: MixReg) -> Parameters:
             f"init coefficients must be finite, with shape (k, p) = ({k}, {p}); "
             f"got shape {coef.shape}"
         )
-    params = Parameters.uniform(coef, 1.0)
+    params = Parameters.uniform(coef, white.dispersion * white.scale**2)
     if model.family.linear:
         bare = Mixture(model.family)
         sums = replace(source, z=None).sweep(HardAssignment(bare), params.stacked())
