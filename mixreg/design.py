@@ -19,6 +19,7 @@ from mixreg.columns import (
     column_names,
     formula_names,
     plain,
+    without_intercept,
 )
 from mixreg.errors import InputError
 
@@ -207,16 +208,6 @@ def from_formula(
         y, x, index = y[kept], x[kept], index[kept]
         trials = None if trials is None else trials[kept]
     return design, _finish(design, x, y, trials, index, kept, missing)
-
-
-def without_intercept(info: Any) -> Any:
-    """The same terms, coded the same way, but no intercept."""
-    if "Intercept" not in info.term_names:
-        return info
-    others = [name for name in info.term_names if name != "Intercept"]
-    if not others:
-        raise InputError("the formula has no terms but the intercept; name the attributes")
-    return info.subset(others)
 
 
 def successes(left: Array) -> tuple[Array, Array | None]:

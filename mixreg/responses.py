@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from patsy.eval import EvalEnvironment
 
 from mixreg import design as designs
 from mixreg.declare import Declared, RowColumns, known_by_group
-from mixreg.errors import InputError
+from mixreg.errors import InputError, NotAvailableError
 from mixreg.families import Choice, Family, Joint, make_families, make_family
 from mixreg.families.joint import GaussianPart
 from mixreg.fitting import surrogate
@@ -26,6 +26,9 @@ from mixreg.options import number
 from mixreg.params import Layout
 from mixreg.sources import MemorySource
 from mixreg.whitening import Whitening, for_family, gate_basis, joined, triangle, whitening
+
+if TYPE_CHECKING:
+    from mixreg.model import MixReg
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -160,6 +163,15 @@ def resolved(given: Sequence[RowColumns], frame: pd.DataFrame | None, namespace:
     columns = [known_by_group(each, frame, namespace) for each in given]
     masks = [mask for mask in (each.usable() for each in columns) if mask is not None]
     return columns, np.logical_and.reduce(masks) if masks else None
+
+
+def check_one_response(model: MixReg, what: str) -> None:
+    """Refuse what several responses have no part in."""
+    if len(model.responses) > 1:
+        raise NotAvailableError(
+            f"{what} is for models of one response; this one has {len(model.responses)}, "
+            f"{model.endog_names}"
+        )
 
 
 def joint_design(given: Sequence[Given]) -> designs.Design:

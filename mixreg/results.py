@@ -27,6 +27,7 @@ from mixreg.ppl.inference_data import to_arviz
 from mixreg.ppl.sampling import initial_point, sample
 from mixreg.prediction import predict, simulate
 from mixreg.pruning import alive
+from mixreg.responses import check_one_response
 from mixreg.summary import make_summary
 
 if TYPE_CHECKING:
@@ -454,6 +455,7 @@ class MixRegResults:
 
     def importance(self) -> pd.DataFrame:
         """Conjoint importance of each attribute, in percent."""
+        check_one_response(self.model, "importance")
         return market.importance(self)
 
     def wtp(self, price: str, alpha: float = 0.05) -> pd.DataFrame:
@@ -471,7 +473,7 @@ class MixRegResults:
         DataFrame
             By component and term: wtp, std err (delta method), z, P>|z|, bounds.
         """
-        market.check_one_response(self, "wtp")
+        check_one_response(self.model, "wtp")
         return willingness_to_pay(self, price, check_alpha(alpha))
 
     # Into probabilistic programming
@@ -486,6 +488,7 @@ class MixRegResults:
 
     def predictive_draws(self, n: int = 100, seed: int = 0) -> pd.DataFrame:
         """Responses drawn from the posterior predictive distribution, (n, rows)."""
+        check_one_response(self.model, "predictive_draws")
         stack = stack_of(self.model.layout, draw_vectors(self, n, seed))
         return pd.DataFrame(predictive(self, stack, seed), columns=self.model.index)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mixreg.columns import plain
+from mixreg.elasticities import log_terms
 from mixreg.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 MOST_LEVELS = 100  # a text column with more names its rows; it does not describe them
 TESTS = "test", "statistic", "df", "df_resid", "p value", "effect size", "units", "missing"
-LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
 
 
 def _short(number: float) -> str:
@@ -145,7 +144,7 @@ def segments(res: MixRegResults) -> pd.DataFrame:
         members.ids,
     )
     coef = res.coefficients.T.reindex(members.ids).rename_axis(columns=None)
-    for name, inner in _log_terms(res).items():
+    for name, inner in log_terms(res).items():
         coef[f"elasticity of {inner}"] = coef[name]
     coef.columns = pd.Index([f"coef {c}" if c in frame.columns else c for c in coef.columns])
     return pd.concat([frame, coef], axis=1)
@@ -232,7 +231,6 @@ def importance(res: MixRegResults) -> pd.DataFrame:
     there are some, main effects are those at the reference. Without a formula
     each column that varies is an attribute.
     """
-    check_one_response(res, "importance")
     spans, left_out = _spans(res)
     if not spans:
         raise NotAvailableError("the model has no main effects, so no attributes to compare")
@@ -241,15 +239,6 @@ def importance(res: MixRegResults) -> pd.DataFrame:
     frame["overall"] = np.average(frame, axis=1, weights=res.weights.loc[res.components])
     frame.attrs["left_out"] = left_out
     return frame
-
-
-def check_one_response(res: MixRegResults, what: str) -> None:
-    """Refuse what compares coefficients across responses."""
-    if len(res.model.responses) > 1:
-        raise NotAvailableError(
-            f"{what} compares coefficients of one response; this model has "
-            f"{len(res.model.responses)}. Fit a response alone, or use res.coefficients"
-        )
 
 
 def _members(res: MixRegResults) -> _Members:
@@ -264,21 +253,6 @@ def _members(res: MixRegResults) -> _Members:
     weight = np.ones(len(labels), dtype=int) if weight is None else weight
     assigned = (labels[:, None] == np.array(ids)) * weight[:, None]
     return _Members(pd.Index(ids, name="component"), posterior, assigned, weight)
-
-
-def _log_terms(res: MixRegResults) -> dict[str, str]:
-    """Regressors whose coefficients are elasticities, and what is inside their log."""
-    found, several = {}, len(res.model.responses) > 1
-    for response in res.model.responses:
-        if response.family.link_name != "log" and not LOG.fullmatch(response.name):
-            continue
-        terms = response.design.terms
-        for term in terms:
-            match = LOG.fullmatch(term)
-            if match and sum(term in other for other in terms) == 1:
-                prefix = f"{response.name}: " if several else ""
-                found[prefix + term] = prefix + match[1].strip()
-    return found
 
 
 def _aligned(res: MixRegResults, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from scipy.stats import binom, norm, poisson
 
-from mixreg import MixReg
+from mixreg import MixReg, lr_test, select_k
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.families import Joint, make_families
 from mixreg.metrics import match_components
@@ -366,9 +366,35 @@ def test_reports(fitted):
     assert "yp: x" in fitted.segments()
     assert fitted.classification().table.shape == (2, 2)
     assert "yb" in fitted.profile(REF.data()[["yb"]]).tests.index
-    for report in (fitted.importance, lambda: fitted.wtp("yn: x")):
-        with pytest.raises(NotAvailableError, match="one response"):
-            report()
+    assert fitted.posterior_draws(10).shape == (10, REF.df)
+
+
+ALONE = {
+    "importance": lambda res: res.importance(),
+    "wtp": lambda res: res.wtp("yn: x"),
+    "predictive_draws": lambda res: res.predictive_draws(),
+    "to_arviz": lambda res: res.to_arviz(),
+    "to_pymc": lambda res: res.model.to_pymc(),
+    "initial_point": lambda res: res.initial_point(),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_what_is_for_one_response_says_so(fitted, name):
+    with pytest.raises(NotAvailableError, match=f"{name} is for models of one response"):
+        ALONE[name](fitted)
+
+
+def test_refits(fitted):
+    options = {"n_jobs": 1, "seed": 1}
+    for kind in ("parametric", "case"):
+        draws = fitted.bootstrap(30, kind, **options).draws
+        assert_allclose(draws.std(), fitted.bse, rtol=0.5)
+    chosen = select_k(FORMULAS, REF.data(), k=[1, 2, 3], family=FAMILIES, n_jobs=1, n_init=4)
+    assert chosen.best.k == 2
+    assert chosen.best.llf == pytest.approx(fitted.llf, abs=1e-6)
+    test = lr_test(chosen.results[1], chosen.results[2], n=9, n_jobs=1)
+    assert test.p_value == pytest.approx(0.1)
 
 
 def test_elasticities_belong_to_their_response():
