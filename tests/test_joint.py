@@ -253,6 +253,14 @@ def test_a_unit_of_measurement_changes_nothing_else():
     assert_allclose(other.posterior, one.posterior, atol=1e-6)
 
 
+def test_a_response_without_noise_does_no_harm():
+    data = mixed(300).assign(y=lambda d: np.where(d["z"] == 1, 1 + d["x"], 2 - d["x"]))
+    res = MixReg.from_formula(["y ~ x", "c ~ u"], data, k=2, family=["gaussian", "poisson"]).fit()
+    assert res.converged
+    assert truth_of(data, res) == 1.0
+    assert_allclose(np.sort(res.coefficients.loc["y: x"]), [-1, 1], atol=1e-6)
+
+
 def test_groups_and_known_labels():
     data = mixed(600, 3, groups=80).sample(frac=1.0, random_state=1)
     res = MixReg.from_formula(**THREE, data=data, k=2, groups="shop").fit()

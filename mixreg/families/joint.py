@@ -40,8 +40,9 @@ class GaussianPart(GaussianLink):
         return np.clip(self.bounded.variances(2 * info * dispersion, size), *SCALE_RANGE)
 
     def bound_binds(self, params: Parameters) -> bool:
-        """Whether the smallest variance sits at the bound."""
-        return self.bounded.bound_binds(params)
+        """Whether the smallest variance sits at the bound, or at nothing at all."""
+        least = float(params.dispersion.min()) <= SCALE_RANGE[0] * (1 + 1e-6)
+        return least or self.bounded.bound_binds(params)
 
 
 @dataclass(frozen=True, slots=True)
