@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 # Arrays with one entry a row, and with one entry a unit.
-ROW_FIELDS = ("x", "y", "offset", "trials", "opens")
+ROW_FIELDS = ("x", "y", "offset", "trials", "opens", "part")
 UNIT_FIELDS = ("weight", "z", "known")
 
 
@@ -41,6 +41,8 @@ class Block:
         Trials behind a proportion.
     opens : (rows,) bool array or None
         Rows at which a choice set begins.
+    part : (rows,) int array or None
+        Which response each row is of; None when there is one.
     z : (units, q) array or None
         Concomitant variables; None when class probabilities are constant.
     known : (units,) int array or None
@@ -56,6 +58,7 @@ class Block:
     offset: Array | None = None
     trials: Array | None = None
     opens: NDArray[np.bool_] | None = None
+    part: NDArray[np.intp] | None = None
     z: Array | None = None
     known: NDArray[np.intp] | None = None
 

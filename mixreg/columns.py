@@ -127,3 +127,13 @@ def column_names(exog: Any, x: Array) -> tuple[str, ...]:
             count += 1
             names.append(f"x{count}")
     return tuple(names)
+
+
+def without_intercept(info: Any) -> Any:
+    """The same terms, coded the same way, but no intercept."""
+    if "Intercept" not in info.term_names:
+        return info
+    others = [name for name in info.term_names if name != "Intercept"]
+    if not others:
+        raise InputError("the formula has no terms but the intercept; name the attributes")
+    return info.subset(others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from mixreg.columns import (
     column_names,
     formula_names,
     plain,
+    without_intercept,
 )
 from mixreg.errors import InputError
 from mixreg.units import plain_value
@@ -69,6 +70,8 @@ class Design:
         The transforms of both sides, with their state.
     left_columns, right_columns : frozenset of str
         Columns of a table that each side is made of.
+    slices : dict
+        Columns of each term, where they are not patsy's.
     """
 
     terms: tuple[str, ...]
@@ -78,6 +81,12 @@ class Design:
     right: Any = None
     left_columns: frozenset[str] = frozenset()
     right_columns: frozenset[str] = frozenset()
+    slices: dict[str, slice] = field(default_factory=dict)
+
+    @property
+    def term_slices(self) -> dict[str, slice]:
+        """Columns of each term of a formula."""
+        return self.slices if self.right is None else dict(self.right.term_name_slices)
 
     def regressors(self, data: Any) -> tuple[Array, pd.Index]:
         """Regressors of new data, by the same transforms; missing values give NaN."""
@@ -207,16 +216,6 @@ def from_formula(
         y, x, index = y[kept], x[kept], index[kept]
         trials = None if trials is None else trials[kept]
     return design, _finish(design, x, y, trials, index, kept, missing)
-
-
-def without_intercept(info: Any) -> Any:
-    """The same terms, coded the same way, but no intercept."""
-    if "Intercept" not in info.term_names:
-        return info
-    others = [name for name in info.term_names if name != "Intercept"]
-    if not others:
-        raise InputError("the formula has no terms but the intercept; name the attributes")
-    return info.subset(others)
 
 
 def successes(left: Array, index: pd.Index) -> tuple[Array, Array | None]:

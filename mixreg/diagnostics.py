@@ -55,6 +55,8 @@ class Diagnostics:
         What each start of the race reached, in the user's log-likelihood.
     agreed, finalists, swaps, accepted : int
         How the race and the swap search went.
+    responses : int
+        With several responses there are no moments, and no tensor start.
     linear : bool
         Whether the moments are those of the response itself, or of its stand-in
         on the scale of the linear predictor (families other than the Gaussian).
@@ -85,6 +87,7 @@ class Diagnostics:
     swaps: int
     accepted: int
     linear: bool = True
+    responses: int = 1
 
     @property
     def gap(self) -> float:
@@ -144,6 +147,7 @@ def diagnose(
         swaps=race.swaps if race else 0,
         accepted=race.accepted if race else 0,
         linear=linear,
+        responses=1 if whitening.columns is None else int(whitening.columns.max()) + 1,
     )
 
 
@@ -159,7 +163,7 @@ def _nearest(tensors: tuple[TensorResult, ...], noise: float) -> TensorResult | 
 
 
 def _in_user_units(race: RaceResult, whitening: Whitening) -> tuple[StartRecord, ...]:
-    shift = race.row_weight * float(np.log(whitening.scale))
+    shift = race.row_weight / whitening.rows * whitening.log_volume
     return tuple(StartRecord(r.kind, r.reached - shift) for r in race.records)
 
 
@@ -173,17 +177,22 @@ def _verdict(d: Diagnostics) -> list[str]:
     if d.k == 1:
         kind = "ordinary least squares" if d.linear else "a generalized linear model"
         return [*lines, f"One component: {kind}; nothing to decompose."]
-    if not d.linear:
+    if d.responses > 1:
+        lines.append(
+            f"There are {d.responses} responses: no moments of one were decomposed. Partitions and "
+            "random starts were raced, and the race decided."
+        )
+    elif not d.linear:
         lines.append(
             "The moments are those of the response on the scale of the linear predictor, "
             "which follows the model only roughly; the race decided."
         )
-    if not d.identifiable:
+    if not d.identifiable and d.responses == 1:
         lines.append(
             f"k={d.k} is more than the moments of {d.p} regressors can tell apart; "
             "the tensor start was filled up with random directions, and the race decided."
         )
-    if not d.gaussian:
+    if not d.gaussian and d.responses == 1:
         lines.append(
             "The design is not Gaussian (categories, skewed or heavy-tailed columns): "
             "the tensor start is a guess here, and the race decided."
@@ -207,6 +216,12 @@ def _verdict(d: Diagnostics) -> list[str]:
 
 def _numbers(d: Diagnostics) -> list[str]:
     values = " ".join(f"{v:.2f}" for v in d.tensor_values) or "-"
+    if d.responses > 1:
+        return [
+            f"rows n = {d.n}, regressors p = {d.p}, components k = {d.k}",
+            f"ω_min = {d.omega_min:.3f}   smallest weight",
+            f"Δ = {d.delta:.3f}   smallest distance between components (longest has length 1)",
+        ]
     return [
         f"rows n = {d.n}, regressors p = {d.p}, components k = {d.k}",
         f"n / 30p  = {d.rule_p:.2f}   the paper's tensor start wants 1 or more",

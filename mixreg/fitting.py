@@ -183,7 +183,7 @@ def surrogate(source: MemorySource, mixture: Mixture) -> MemorySource:
     if source.opens is not None:
         counts = np.diff(np.flatnonzero(source.opens), append=source.rows)
         sizes = np.repeat(counts, counts).astype(float)
-    y = mixture.family.surrogate(source.y, sizes)
+    y = mixture.family.stand_in(source.y, sizes, source.part)
     y = y if source.offset is None else y - source.offset
     return replace(source, y=np.asarray(y, dtype=float), offset=None, trials=None)
 
@@ -198,8 +198,7 @@ def pooled_fit(sample: MemorySource, mixture: Mixture, whitening: Whitening) -> 
     fit = iterate(replace(sample, z=None, known=None), EM(one), start.stacked(), Control(50, 1e-8))[
         0
     ]
-    dispersion = float(fit.params.dispersion[0])
-    return replace(whitening, pooled=fit.params.coef[0], dispersion=dispersion)
+    return replace(whitening, pooled=fit.params.coef[0], dispersion=fit.params.dispersion[0])
 
 
 def _single_start(
@@ -211,7 +210,9 @@ def _single_start(
     tensor = init if isinstance(init, TensorStart) else TensorStart(30 * k, 20)
     whole = isinstance(init, TensorStart) and course.whitening.linear is None
     data = source if whole else course.linear
-    tensors = tuple(tensor_results(data, white.has_constant, k, tensor, rng))
+    tensors: tuple[TensorResult, ...] = ()
+    if mixture.family.moments:
+        tensors = tuple(tensor_results(data, white.has_constant, k, tensor, rng))
     if isinstance(init, Parameters):
         return tensors, mixture.prepare(init)
     if isinstance(init, np.ndarray):

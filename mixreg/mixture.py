@@ -35,7 +35,8 @@ class Mixture:
         components.
     background : float or None
         Range over which a background component spreads evenly, in standard
-        units; None if there is no such component. It is the last class.
+        units; None if there is no such component. It is the last class. With
+        several responses, a tuple of their ranges.
     gate_terms : int
         Number of concomitant variables; 1 when class probabilities are constant.
     labelled : bool
@@ -46,7 +47,7 @@ class Mixture:
 
     family: Family = field(default_factory=Gaussian)
     shared: int = 0
-    background: float | None = None
+    background: float | tuple[float, ...] | None = None
     gate_terms: int = 1
     labelled: bool = False
     absent: tuple[tuple[int, int], ...] = ()
@@ -55,6 +56,12 @@ class Mixture:
     def exchangeable(self) -> bool:
         """Whether components may be numbered in any order."""
         return not self.labelled and not self.absent
+
+    @property
+    def scales(self) -> int:
+        """Dispersions of a component."""
+        name = self.family.scale_name
+        return sum(n is not None for n in (name if isinstance(name, tuple) else (name,)))
 
     @property
     def plain(self) -> bool:

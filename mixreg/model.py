@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +18,7 @@ from mixreg import design as designs
 from mixreg.declare import RowColumns, declare, known_by_group, whole_sets
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
 from mixreg.estimators.expectation import Posterior, SoftAssignment
-from mixreg.families import Choice, Family, make_family
-from mixreg.fitting import Options, Problem, Solution, surrogate
+from mixreg.fitting import Options, Problem, Solution
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.information import TakeInformation
 from mixreg.mixture import Mixture
@@ -31,15 +31,25 @@ from mixreg.options import (
     flat,
     make_options,
     make_start,
-    number,
     shared_terms,
     subset_mask,
 )
 from mixreg.params import Layout
 from mixreg.ppl.pymc_model import to_pymc
 from mixreg.priors import Priors
+from mixreg.responses import (
+    Given,
+    families_of,
+    joint_design,
+    joint_family,
+    make_responses,
+    of_responses,
+    read_formulas,
+    resolved,
+    stacked,
+    standard_coordinates,
+)
 from mixreg.results import MixRegResults
-from mixreg.whitening import Whitening, for_family, gate_basis, triangle, whitening
 
 Array = NDArray[np.float64]
 
@@ -121,7 +131,7 @@ class MixReg:
         missing: str = "drop",
     ) -> None:
         _check_missing_option(missing)
-        made = _family(family, link, equal_variance, variance_ratio)
+        made = families_of(family, link, equal_variance, variance_ratio, [""])[0]
         frame = exog if isinstance(exog, pd.DataFrame) else None
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         columns = known_by_group(given, frame, None)
@@ -131,12 +141,14 @@ class MixReg:
         table, gate = whole_sets(table, columns, made), None
         if concomitant is not None:
             gate = gates.concomitants(concomitant, None, None, table.kept)
-        self._declare(design, table, columns, given.names(), gate, made, k, shared, only, noise)
+        self._declare(
+            [Given(design, table, columns, given.names(), made)], gate, k, shared, only, noise
+        )
 
     @classmethod
     def from_formula(
         cls,
-        formula: str,
+        formula: str | Sequence[str],
         data: Any = None,
         *,
         k: int,
@@ -163,10 +175,13 @@ class MixReg:
 
         Parameters
         ----------
-        formula : str
+        formula : str or list of str
             As in patsy: `"y ~ x1 + C(region) + np.log(price)"`. With
             family="binomial" the left side may be `successes + failures`; with
-            family="choice" an intercept is left out.
+            family="choice" an intercept is left out. A list has one formula for
+            each of several responses that share a label and are independent
+            given it; terms are then named `"y: x1"`, family and link may be
+            lists, and offset, exposure and trials are dicts by response.
         data : DataFrame, optional
             Without data, names are looked up where this is called.
         k : int
@@ -192,98 +207,87 @@ class MixReg:
         [0.63, 0.37]
         """
         _check_missing_option(missing)
-        made = _family(family, link, equal_variance, variance_ratio)
+        several = isinstance(formula, (list, tuple))
+        formulas: list[Any] = list(formula) if several else [formula]
+        families = families_of(family, link, equal_variance, variance_ratio, formulas)
         environment = EvalEnvironment.capture(eval_env, reference=1)
         frame = None if data is None else as_data(data)
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
-        columns = known_by_group(given, frame, environment.namespace)
+        each = of_responses(given, formulas)
+        columns, usable = resolved(each, frame, environment.namespace)
         if subset is not None:
             if frame is None:
                 raise InputError("subset needs data; pass a DataFrame")
             mask = subset_mask(frame, subset)
             if not mask.any():
                 raise InputError(f"subset={subset!r} chooses no rows of data")
-            frame, columns = frame[mask], columns.choose(mask)
-        usable = _both(columns.usable(), gates.without_missing(concomitant, frame))
-        design, table = designs.from_formula(
-            formula,
-            frame,
-            environment,
-            missing,
-            usable,
-            counts=made.name == "binomial",
-            intercept=not isinstance(made, Choice),
+            frame, columns = frame[mask], [one.choose(mask) for one in columns]
+            usable = None if usable is None else usable[mask]
+        usable = _both(usable, gates.without_missing(concomitant, frame))
+        names = [one.names() for one in each]
+        parts = read_formulas(
+            formulas, families, columns, names, frame, environment, missing, usable
         )
-        table, gate = whole_sets(table, columns, made), None
+        gate = None
         if concomitant is not None:
-            gate = gates.concomitants(concomitant, frame, environment, table.kept)
+            gate = gates.concomitants(concomitant, frame, environment, parts[0].table.kept)
         model = cls.__new__(cls)
-        model._declare(design, table, columns, given.names(), gate, made, k, shared, only, noise)
+        model._declare(parts, gate, k, shared, only, noise)
         return model
 
     def _declare(
         self,
-        design: designs.Design,
-        table: designs.Table,
-        columns: RowColumns,
-        names: dict[str, Any],
+        given: list[Given],
         gate: tuple[designs.Design, Array] | None,
-        family: Family,
         k: int,
         shared: Any,
         only: Any,
         noise: bool,
     ) -> None:
-        self.design, self.family, self.noise = design, family, bool(noise)
-        self.index, self.kept = table.index, table.kept
+        table, names = given[0].table, given[0].names
+        self.index, self.kept, self.noise = table.index, table.kept, bool(noise)
         self.column_names, self.groups_name = names, names["groups"] or names["choice_set"]
         self.gate_design = None if gate is None else gate[0]
         z = None if gate is None else gate[1]
-        declared = declare(table, columns, family, z, k, self.noise)
-        self.units, self.source, self.offset = declared.units, declared.source, declared.offset
-        self.sets = declared.sets
-        self.k = check_k(k, self.source, family)
+        parts = [declare(g.table, g.columns, g.family, z, k, self.noise) for g in given]
+        sources = [part.source for part in parts]
+        self.k = min(check_k(k, source) for source in sources)
+        self.units, self.sets, self.offset = parts[0].units, parts[0].sets, parts[0].offset
+        self.design, self.source = joint_design(given), stacked(sources)
+        self.responses, design = make_responses(given, parts), self.design
         common = shared_terms(shared, design)
+        equal = any(g.family.equal_dispersion for g in given)
+        self.family = family = joint_family(given, common, equal)
         absent = absent_terms(only, design, common, self.k)
         gate_terms = () if self.gate_design is None else self.gate_design.terms
         self.layout = Layout(
             self.k,
             design.terms,
             family.equal_dispersion,
-            family.dispersion_name,
-            family.dispersion_power,
+            family.scale_name,
+            family.scale_power,
             common,
             gate_terms,
             self.noise,
             absent,
         )
+        lengths = tuple(response.length for response in self.responses)
+        background = lengths[0] if len(lengths) == 1 else lengths
         order = [i for i in range(len(design.terms)) if i not in common] + list(common)
         self.mixture = Mixture(
             family,
             len(common),
-            family.background(self.source.y) if self.noise else None,
+            background if self.noise else None,
             max(1, len(gate_terms)),
             self.source.known is not None,
             tuple((j, order.index(i)) for j, i in absent),
         )
-        self._whitening = self._standard(common)
-
-    def _standard(self, shared: tuple[int, ...]) -> Whitening:
-        """Find the coordinates in which the model is fitted."""
-        linear = self.source if self.family.linear else surrogate(self.source, self.mixture)
-        white = whitening(
-            linear.sweep(triangle), self.design.terms, shared, rotate=not self.layout.absent
-        )
-        white = white if self.family.linear else for_family(white)
-        if self.source.z is None:
-            return white
-        return replace(white, gate=gate_basis(self.source.z, self.source.weight, self.layout.gate))
+        self._whitening = standard_coordinates(self.source, family, self.layout)
 
     def problem(self) -> Problem:
         """The fit as arrays, which can be sent to another process."""
-        mixture = self.mixture
-        if mixture.background is not None:
-            mixture = replace(mixture, background=mixture.background / self._whitening.scale)
+        background = self._whitening.background(self.mixture.background)
+        mixture = replace(self.mixture, background=background)
         return Problem(self.source, mixture, self._whitening, self.k)
 
     def to_pymc(self, priors: Priors | None = None) -> Any:
@@ -303,8 +307,8 @@ class MixReg:
 
     @property
     def nobs(self) -> int:
-        """Number of rows."""
-        return self.source.rows
+        """Number of rows (of the data: several responses of a row count once)."""
+        return len(self.index)
 
     @property
     def ngroups(self) -> int | None:
@@ -315,6 +319,11 @@ class MixReg:
     def endog_names(self) -> str:
         """Name of the response."""
         return self.design.response
+
+    @property
+    def response_names(self) -> list[str]:
+        """Names of all responses."""
+        return [response.name for response in self.responses]
 
     @property
     def exog_names(self) -> list[str]:
@@ -409,7 +418,7 @@ class MixReg:
                 if method != "altmin":
                     bar.set_postfix(llf=f"{white.log_likelihood(objective):.4f}")
                 else:
-                    bar.set_postfix(loss=f"{-objective * white.scale**2:.4g}")
+                    bar.set_postfix(loss=f"{-white.hard_objective(objective):.4g}")
 
             solution, estimated = fit_problem(
                 problem, self.layout, options, cov_type, clusters, report if progress else None
@@ -450,13 +459,6 @@ class MixReg:
 def _check_missing_option(missing: str) -> None:
     if missing not in ("drop", "raise"):
         raise InputError(f"missing={missing!r} is unknown; use 'drop' or 'raise'")
-
-
-def _family(family: Any, link: Any, equal_variance: bool, variance_ratio: float) -> Family:
-    ratio = number("variance_ratio", variance_ratio, 1e-12, 1.0)
-    if ratio == 1:
-        raise InputError("variance_ratio=1 means one variance; use equal_variance=True")
-    return make_family(family, link, bool(equal_variance), ratio)
 
 
 def _both(

@@ -13,7 +13,6 @@ from mixreg.design import Design
 from mixreg.errors import InputError
 from mixreg.estimators import Control
 from mixreg.estimators.expectation import HardAssignment
-from mixreg.families import Family
 from mixreg.fitting import Options
 from mixreg.inference.covariance import COV_TYPES
 from mixreg.mixture import Mixture
@@ -130,6 +129,8 @@ def check_cov_type(cov_type: Any, method: str) -> None:
 
 def make_start(init: Any, model: MixReg) -> Any:
     """Read the argument `init`: a name, a TensorStart, labels or coefficients."""
+    if not model.family.moments and (isinstance(init, TensorStart) or str(init) == "tensor"):
+        raise InputError("the tensor start is for one response; use init='auto' or 'random'")
     if isinstance(init, TensorStart) or (isinstance(init, str) and init in ("auto", "random")):
         return init
     if isinstance(init, str) and init == "tensor":
@@ -160,7 +161,7 @@ def start_from_coefficients(coef: Any, model: MixReg) -> Parameters:
             f"init coefficients must be finite, with shape (k, p) = ({k}, {p}); "
             f"got shape {coef.shape}"
         )
-    params = Parameters.uniform(coef, 1.0)
+    params = Parameters.uniform(coef, white.dispersion * white.scale**2)
     if model.family.linear:
         bare = Mixture(model.family)
         sums = replace(source, z=None).sweep(HardAssignment(bare), params.stacked())
@@ -185,13 +186,13 @@ def start_from_labels(
     """Responsibilities (k, units) from labels 1..k, one a row or group."""
     if len(labels) == len(kept):
         labels = labels[kept]
-    if units.starts is not None and len(labels) == source.rows:
+    rows = int(kept.sum())
+    if units.starts is not None and len(labels) == rows:
         labels = units.to_units(labels, "init labels vary")
     if len(labels) != source.units:
         groups = "" if units.starts is None else f" or {source.units} groups"
         raise InputError(
-            f"init labels have length {len(labels)}; give one for each of {source.rows} rows"
-            + groups
+            f"init labels have length {len(labels)}; give one for each of {rows} rows" + groups
         )
     if not np.array_equal(np.unique(labels), np.arange(1, k + 1)):
         raise InputError(
@@ -245,7 +246,7 @@ def _columns_of(name: Any, design: Design, argument: str) -> list[int]:
     """Columns of a term, or the one column of that name."""
     if name in design.terms:
         return [design.terms.index(name)]
-    slices = {} if design.right is None else design.right.term_name_slices
+    slices = design.term_slices
     if name not in slices:
         raise InputError(
             f"{argument} names {name!r}, which is not a term of the formula; terms are "
@@ -274,7 +275,7 @@ def absent_terms(
     return tuple(absent)
 
 
-def check_k(k: Any, source: MemorySource, family: Family) -> int:
+def check_k(k: Any, source: MemorySource) -> int:
     """Check the number of components against the rows and groups."""
     k = whole("k", k, 1)
     units = source.units if source.weight is None else int((source.weight > 0).sum())

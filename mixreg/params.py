@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,8 @@ class Parameters:
     coef : (k, [runs,] p) array
         Regression coefficients.
     dispersion : (k, [runs]) array
-        Residual variance (dispersion in other families).
+        Residual variance (dispersion in other families). With several responses
+        (k, [runs,] d), one each.
     gating : (K, [runs,] q) array
         Multinomial logit of the class probabilities. With q = 1 these are
         log weights. K is k, or k + 1 with a background component, which is last.
@@ -36,12 +38,11 @@ class Parameters:
     gating: Array
 
     @staticmethod
-    def uniform(coef: Array, variance: float) -> Parameters:
-        """Equal weights and one dispersion around given coefficients."""
+    def uniform(coef: Array, variance: float | Array) -> Parameters:
+        """Equal weights and one dispersion (of each response) around given coefficients."""
         lead = coef.shape[:-1]
-        return Parameters(
-            coef, np.full(lead, float(variance)), np.full((*lead, 1), -np.log(coef.shape[0]))
-        )
+        spread = np.broadcast_to(variance, (*lead, *np.shape(variance))).astype(float)
+        return Parameters(coef, spread, np.full((*lead, 1), -np.log(coef.shape[0])))
 
     @property
     def k(self) -> int:
@@ -103,10 +104,10 @@ class Parameters:
         share : (runs,) array
             0 stays, 1 arrives.
         """
-        wide = share[:, None]
+        wide, scales = share[:, None], self._by_run(share)
         return Parameters(
             self.coef + wide * (other.coef - self.coef),
-            self.dispersion ** (1 - share) * other.dispersion**share,
+            self.dispersion ** (1 - scales) * other.dispersion**scales,
             self.gating + wide * (other.gating - self.gating),
         )
 
@@ -114,9 +115,13 @@ class Parameters:
         """Keep some runs of this stack and take the rest from another."""
         return Parameters(
             np.where(runs[:, None], self.coef, other.coef),
-            np.where(runs, self.dispersion, other.dispersion),
+            np.where(self._by_run(runs), self.dispersion, other.dispersion),
             np.where(runs[:, None], self.gating, other.gating),
         )
+
+    def _by_run(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values (runs,) in the shape that goes with a stack's dispersions."""
+        return values[:, None] if self.dispersion.ndim == self.coef.ndim else values
 
     def with_equal_dispersion(self, value: Array | float) -> Parameters:
         """Give every component the same dispersion."""
@@ -143,9 +148,10 @@ class Layout:
     terms : tuple of str
     equal_dispersion : bool
     scale_name : str or None
-        Name of the dispersion in the flat vector; None if there is none.
+        Name of the dispersion in the flat vector; None if there is none. A tuple
+        with one entry a response where there are several.
     scale_power : float
-        The flat vector holds log(dispersion ** scale_power).
+        The flat vector holds log(dispersion ** scale_power); a tuple likewise.
     shared : tuple of int
         Terms with one coefficient for all components.
     gate : tuple of str
@@ -158,8 +164,8 @@ class Layout:
     k: int
     terms: tuple[str, ...]
     equal_dispersion: bool = False
-    scale_name: str | None = "sigma"
-    scale_power: float = 0.5
+    scale_name: str | tuple[str | None, ...] | None = "sigma"
+    scale_power: float | tuple[float, ...] = 0.5
     shared: tuple[int, ...] = ()
     gate: tuple[str, ...] = ()
     background: bool = False
@@ -181,9 +187,23 @@ class Layout:
         return self.k + self.background
 
     @property
-    def free_scale(self) -> bool:
-        """Whether each component has its own dispersion."""
-        return self.scale_name is not None and not self.equal_dispersion
+    def scale_names(self) -> list[str]:
+        """Names of a component's dispersions: none, one, or some of the responses'."""
+        given = self.scale_name if isinstance(self.scale_name, tuple) else (self.scale_name,)
+        return [name for name in given if name is not None]
+
+    @property
+    def _scaled(self) -> Any:
+        """Where in an array of dispersions (k, ...) those of the flat vector are."""
+        if not isinstance(self.scale_name, tuple):
+            return slice(None)
+        return np.s_[:, [i for i, name in enumerate(self.scale_name) if name is not None]]
+
+    @property
+    def _power(self) -> Any:
+        """Exponents of the dispersions of the flat vector."""
+        power = np.asarray(self.scale_power)
+        return power if power.ndim == 0 else power[self._scaled[1]]
 
     @property
     def names(self) -> list[str]:
@@ -191,11 +211,11 @@ class Layout:
         names: list[str] = []
         for j in range(1, self.k + 1):
             names += [f"{self.terms[i]}[{j}]" for i in self.own(j - 1)]
-            if self.free_scale:
-                names.append(f"log({self.scale_name})[{j}]")
+            if not self.equal_dispersion:
+                names += [f"log({name})[{j}]" for name in self.scale_names]
         names += [self.terms[i] for i in self.shared]
-        if self.scale_name is not None and self.equal_dispersion:
-            names.append(f"log({self.scale_name})")
+        if self.equal_dispersion:
+            names += [f"log({name})" for name in self.scale_names]
         others = [str(j) for j in range(2, self.k + 1)] + ["noise"] * self.background
         if not self.gate:
             return names + [f"logit(weight)[{j}]" for j in others]
@@ -208,14 +228,14 @@ class Layout:
 
     def _starts(self) -> list[int]:
         """First position of each component's own parameters, and of what follows them."""
-        starts = [0]
+        starts, scales = [0], 0 if self.equal_dispersion else len(self.scale_names)
         for j in range(self.k):
-            starts.append(starts[-1] + len(self.own(j)) + self.free_scale)
+            starts.append(starts[-1] + len(self.own(j)) + scales)
         return starts
 
     @property
     def _gate_start(self) -> int:
-        common = self.scale_name is not None and self.equal_dispersion
+        common = len(self.scale_names) if self.equal_dispersion else 0
         return self._starts()[-1] + len(self.shared) + common
 
     def coef_index(self) -> NDArray[np.intp]:
@@ -229,12 +249,15 @@ class Layout:
         return index
 
     def scale_index(self) -> NDArray[np.intp]:
-        """Positions of the log dispersions, (k,), all equal if common; (0,) if none."""
+        """Positions of the log dispersions, (k,), all equal if common; (0,) if none.
+
+        With several responses (k, m), where m of them have a dispersion.
+        """
         if self.scale_name is None:
             return np.zeros(0, dtype=np.intp)
-        if self.equal_dispersion:
-            return np.full(self.k, self._gate_start - 1)
-        return np.array(self._starts()[1:], dtype=np.intp) - 1
+        ends = [self._gate_start] * self.k if self.equal_dispersion else self._starts()[1:]
+        index = np.array(ends, dtype=np.intp)[:, None] + np.arange(-len(self.scale_names), 0)
+        return index if isinstance(self.scale_name, tuple) else index[:, 0]
 
     def gating_index(self) -> NDArray[np.intp]:
         """Positions of the gate of classes 2..K, one class after another."""
@@ -245,7 +268,8 @@ class Layout:
         vector, index = np.empty(self.size), self.coef_index()
         vector[index[index >= 0]] = params.coef[index >= 0]
         if self.scale_name is not None:
-            vector[self.scale_index()] = self.scale_power * np.log(params.dispersion)
+            logs = np.log(params.dispersion[self._scaled])
+            vector[self.scale_index()] = self._power * logs
         gate = params.gating
         vector[self.gating_index()] = (gate[1:] - gate[:1]).ravel()
         return vector
@@ -256,9 +280,10 @@ class Layout:
         width = max(1, len(self.gate))
         gate = np.zeros((self.classes, width))
         gate[1:] = vector[self.gating_index()].reshape(-1, width)
-        dispersion = np.ones(self.k)
+        several = (len(self.scale_name),) if isinstance(self.scale_name, tuple) else ()
+        dispersion = np.ones((self.k, *several))
         if self.scale_name is not None:
-            dispersion = np.exp(vector[self.scale_index()] / self.scale_power)
+            dispersion[self._scaled] = np.exp(vector[self.scale_index()] / self._power)
         gate = gate if self.gate else np.asarray(log_softmax(gate, axis=0))
         index = self.coef_index()
         return Parameters(np.where(index >= 0, vector[index], 0.0), dispersion, gate)

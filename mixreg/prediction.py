@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from mixreg.columns import as_frame
 from mixreg.declare import check_range, in_sets
 from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
-from mixreg.families import Choice
+from mixreg.families import Choice, Family, Rows
 from mixreg.gating import log_prior
 from mixreg.params import Parameters
+from mixreg.responses import Response
 from mixreg.sources import MemorySource
 from mixreg.units import make_units, plain_value
 
@@ -33,13 +35,15 @@ def predict(res: MixRegResults, new: Any, which: str, columns: dict[str, Any]) -
     if new is None and which in ("posterior", "label"):
         return res.posterior if which == "posterior" else res.labels
     rows = own_rows(res) if new is None else new_rows(res, new, columns, which)
-    if which in ("mean", "component"):
-        means = component_means(res, rows)
-        if which == "component":
-            return pd.DataFrame(means, rows.index, res.components)
+    if which == "component":
+        return component_frame(res, rows)
+    if which == "mean":
         share = prior_of(res, rows) if new is not None else _own_prior(res)
         share = share[:, : res.k] / share[:, : res.k].sum(axis=1, keepdims=True)
-        return pd.Series((means * share).sum(axis=1), rows.index, name=res.model.endog_names)
+        means = [(each * share).sum(axis=1) for each in component_means(res, rows)]
+        if len(means) == 1:
+            return pd.Series(means[0], rows.index, name=res.model.endog_names)
+        return pd.DataFrame(dict(zip(res.model.response_names, means, strict=True)), rows.index)
     posterior = pd.DataFrame(new_posterior(res, rows), rows.index, res.classes)
     if which == "posterior":
         return posterior
@@ -49,49 +53,78 @@ def predict(res: MixRegResults, new: Any, which: str, columns: dict[str, Any]) -
     return labels.astype("Int64").mask(bad) if bad.any() else labels
 
 
-class NewRows:
-    """Columns of some rows, as far as they are there; NaN where they are missing."""
+@dataclass
+class NewResponse:
+    """Columns of one response, as far as they are there; NaN where they are missing."""
 
-    def __init__(self, x: Array, index: pd.Index) -> None:
-        self.x, self.index = x, index
-        self.good = np.isfinite(x).all(axis=1)
-        self.y: Array | None = None
-        self.trials: Array | None = None
-        self.offset: Array | None = None
-        self.z: Array | None = None
-        self.groups: pd.Index | None = None
-        self.sets: NDArray[np.intp] | None = None
+    x: Array
+    y: Array | None = None
+    trials: Array | None = None
+    offset: Array | None = None
+
+    def seen(self) -> NDArray[np.bool_]:
+        """Rows at which the response can be used."""
+        if self.y is None:
+            return np.zeros(len(self.x), dtype=bool)
+        there = np.isfinite(self.y)
+        for column in (self.offset, self.trials):
+            there &= True if column is None else np.isfinite(column)
+        return there
+
+
+@dataclass
+class NewRows:
+    """Columns of some rows: those of each response, and those of the rows."""
+
+    parts: list[NewResponse]
+    index: pd.Index
+    z: Array | None = None
+    groups: pd.Index | None = None
+    sets: NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         """Number of rows."""
-        return len(self.x)
+        return len(self.index)
+
+    @property
+    def good(self) -> NDArray[np.bool_]:
+        """Rows with all their regressors."""
+        finite = [np.isfinite(part.x).all(axis=1) for part in self.parts]
+        return np.asarray(np.logical_and.reduce(finite))
+
+    def seen(self) -> list[NDArray[np.bool_]]:
+        """Rows at which each response says something about the label."""
+        good = self.good if self.z is None else self.good & np.isfinite(self.z).all(axis=1)
+        seen = [good & part.seen() for part in self.parts]
+        if self.sets is not None:
+            # A choice is only known from a whole set.
+            seen = [each & ~np.isin(self.sets, self.sets[~each]) for each in seen]
+        return seen
 
 
 def own_rows(res: MixRegResults) -> NewRows:
     """The model's own rows, in the user's order."""
     model = res.model
-    x, units = model.source.x, model.units
-    if units.order is not None:
-        back = np.empty_like(x)
-        back[units.order] = x
-        x = back
-    rows = NewRows(x, model.index)
-    rows.offset, rows.sets = model.offset, model.sets
-    return rows
+    count, parts = len(model.responses), []
+    for i, response in enumerate(model.responses):
+        x = model.units.unsort(model.source.x[i::count, response.columns])
+        parts.append(NewResponse(x, offset=response.offset))
+    return NewRows(parts, model.index, sets=model.sets)
 
 
 def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) -> NewRows:
     """Columns of new data, through the same formulas; responses only where they count."""
     model = res.model
-    rows = NewRows(*model.design.regressors(new))
     frame = None if isinstance(new, np.ndarray) else as_frame(new)
-    if which in ("posterior", "label"):
-        rows.y, rows.trials = model.design.responses(new), model.design.trials(new)
+    made = [response.design.regressors(new) for response in model.responses]
+    rows = NewRows([NewResponse(x) for x, _ in made], made[0][1])
 
-    def find(name: str) -> Any:
+    def find(name: str, response: Response = model.responses[0]) -> Any:
         value = columns.get(name)
+        if isinstance(value, dict):
+            value = value.get(response.name)
         if value is None:
-            key = model.column_names[name]
+            key = response.names[name]
             if frame is None or key is None or key not in frame.columns:
                 return None
             value = frame[key]
@@ -99,12 +132,16 @@ def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) 
             raise InputError(f"{name} has length {len(value)}, but there are {len(rows)} new rows")
         return value
 
+    for part, response in zip(rows.parts, model.responses, strict=True):
+        if which in ("posterior", "label"):
+            part.y, part.trials = response.design.responses(new), response.design.trials(new)
+        if part.trials is None and response.has_trials:
+            trials = find("trials", response)
+            trials = find("weights", response) if trials is None else trials
+            part.trials = None if trials is None else np.asarray(trials, dtype=float)
+        exposure = find("exposure", response)
+        part.offset = _new_offset(find("offset", response), exposure, rows.index)
     groups, sets = find("groups"), find("choice_set")
-    if rows.trials is None and model.source.trials is not None:
-        trials = find("trials")
-        trials = find("weights") if trials is None else trials
-        rows.trials = None if trials is None else np.asarray(trials, dtype=float)
-    rows.offset = _new_offset(find("offset"), find("exposure"), rows.index)
     if isinstance(model.family, Choice):
         rows.sets = _new_sets(sets, groups, len(rows))
         groups = sets if groups is None else groups
@@ -143,16 +180,34 @@ def _new_sets(sets: Any, groups: Any, n: int) -> NDArray[np.intp]:
     return np.asarray(codes, dtype=np.intp)
 
 
-def component_means(res: MixRegResults, rows: NewRows) -> Array:
-    """Expected response (or choice share) in each component, (rows, k)."""
-    eta = rows.x @ res._estimate.params.coef.T
-    if rows.offset is not None:
-        eta = eta + rows.offset[:, None]
-    if rows.sets is None:
-        return np.asarray(res.model.family.mean(eta))
-    frame = pd.DataFrame(eta).groupby(rows.sets)
+def component_means(res: MixRegResults, rows: NewRows) -> list[Array]:
+    """Expected response (or choice share) in each component, (rows, k), by response."""
+    coef = res._estimate.params.coef
+    means = []
+    for part, response in zip(rows.parts, res.model.responses, strict=True):
+        eta = part.x @ coef[:, response.columns].T
+        if part.offset is not None:
+            eta = eta + part.offset[:, None]
+        means.append(np.asarray(_shares(eta, rows.sets, response.family)))
+    return means
+
+
+def _shares(eta: Array, sets: NDArray[np.intp] | None, family: Family) -> Array:
+    """Means at linear predictors; within choice sets, shares."""
+    if sets is None:
+        return family.mean(eta)
+    frame = pd.DataFrame(eta).groupby(sets)
     shares = np.exp(eta - frame.transform("max").to_numpy())
-    return np.asarray(shares / pd.DataFrame(shares).groupby(rows.sets).transform("sum").to_numpy())
+    return np.asarray(shares / pd.DataFrame(shares).groupby(sets).transform("sum").to_numpy())
+
+
+def component_frame(res: MixRegResults, rows: NewRows) -> pd.DataFrame:
+    """Expected responses, components in columns; with several, (response, component)."""
+    means = [pd.DataFrame(m, rows.index, res.components) for m in component_means(res, rows)]
+    if len(means) == 1:
+        return means[0]
+    names = ["response", "component"]
+    return pd.concat(means, axis=1, keys=res.model.response_names, names=names)
 
 
 def _own_prior(res: MixRegResults) -> Array:
@@ -182,58 +237,45 @@ def new_posterior(res: MixRegResults, rows: NewRows) -> Array:
         # What is known of a group from the fit, unless it answers anew below.
         known = labels.get_indexer(rows.groups)
         out[good & (known >= 0)] = res._posterior.T[known[good & (known >= 0)]]
-    if rows.y is None:
+    if not any(seen.any() for seen in rows.seen()):
         return out
-    seen = good & np.isfinite(rows.y)
-    for column in (rows.offset, rows.trials):
-        seen &= True if column is None else np.isfinite(column)
-    if res.model.source.trials is not None and rows.trials is None and seen.any():
-        raise InputError("new responses are proportions; give their trials, trials=array")
-    if rows.sets is not None:
-        # A choice is only known from a whole set.
-        seen &= ~np.isin(rows.sets, rows.sets[~seen])
-    if not seen.any():
-        return out
-    check_range(res.model.family, rows.y[seen], _part(rows.trials, seen), rows.index[seen])
     # Rows without a group stand for themselves.
     codes = np.arange(len(rows)) if rows.groups is None else pd.factorize(rows.groups)[0]
     codes = np.where(codes < 0, len(rows) + np.arange(len(rows)), codes)
-    found = _posterior_given(res, rows, seen, codes[seen])
+    found = _posterior_given(res, rows, codes)
     there = good & np.isin(codes, found.index)
     out[there] = found.loc[codes[there]].to_numpy()
     return out
 
 
-def _part(values: Array | None, mask: NDArray[np.bool_]) -> Array | None:
-    return None if values is None else values[mask]
-
-
-def _posterior_given(
-    res: MixRegResults, rows: NewRows, seen: NDArray[np.bool_], codes: NDArray[np.intp]
-) -> pd.DataFrame:
-    """Posterior of each unit of new rows with responses."""
-    model, n = res.model, int(seen.sum())
-    assert rows.y is not None
-    sets = None if rows.sets is None else rows.sets[seen]
-    units = make_units(codes, None, np.ones(n, dtype=bool), pd.RangeIndex(n), sets)
-    y = rows.y[seen]
-    if rows.offset is not None and model.family.linear:
-        y = y - rows.offset[seen]
-
-    def part(values: Array | None) -> Any:
-        return None if values is None else units.sort(values[seen])
-
+def _posterior_given(res: MixRegResults, rows: NewRows, codes: NDArray[np.intp]) -> pd.DataFrame:
+    """Posterior of each unit of new rows with responses, by the unit's code."""
+    model, pieces = res.model, []
+    for i, (part, response) in enumerate(zip(rows.parts, model.responses, strict=True)):
+        seen = np.flatnonzero(rows.seen()[i])
+        if len(seen):
+            piece = _piece(part, response, seen, i, len(model.design.terms))
+            trials = piece[3] if response.has_trials else None
+            check_range(response.family, piece[1], trials, rows.index[seen])
+            pieces.append(piece)
+    x, y, offset, trials, number, row = (
+        np.concatenate(column) for column in zip(*pieces, strict=True)
+    )
+    sets = None if rows.sets is None else rows.sets[row]
+    n = len(y)
+    units = make_units(codes[row], None, np.ones(n, dtype=bool), pd.RangeIndex(n), sets)
     source = MemorySource(
-        part(rows.x),
-        units.sort(y),
+        units.sort(x),
+        units.sort(y - offset if model.family.linear else y),
         None,
         units.starts,
-        offset=None if model.family.linear else part(rows.offset),
-        trials=part(rows.trials),
-        z=None if rows.z is None else units.to_units(rows.z[seen], "concomitants vary"),
+        offset=None if model.family.linear else units.sort(offset),
+        trials=units.sort(trials) if model.source.trials is not None else None,
+        part=None if model.source.part is None else units.sort(number),
+        z=None if rows.z is None else units.to_units(rows.z[row], "concomitants vary"),
     )
     if sets is not None:
-        source = in_sets(source, units.sort(sets), units.sort(np.asarray(rows.index)[seen]))
+        source = in_sets(source, units.sort(sets), units.sort(np.asarray(rows.index)[row]))
     params = res._estimate.params
     if rows.z is None and params.gating.shape[1] > 1:
         params = res._average_gate()
@@ -241,20 +283,29 @@ def _posterior_given(
     return pd.DataFrame(source.sweep(task, params).join().T, units.labels)
 
 
+def _piece(
+    part: NewResponse, response: Response, seen: NDArray[np.intp], number: int, p: int
+) -> tuple[NDArray[Any], ...]:
+    """Regressors, response, offset, trials, number of the response, row: where it is seen."""
+    assert part.y is not None
+    if response.has_trials and part.trials is None:
+        raise InputError("new responses are proportions; give their trials, trials=array")
+    n = len(seen)
+    x = np.zeros((n, p))
+    x[:, response.columns] = part.x[seen]
+    offset = np.zeros(n) if part.offset is None else part.offset[seen]
+    trials = np.ones(n) if part.trials is None else part.trials[seen]
+    return x, part.y[seen], offset, trials, np.full(n, number), seen
+
+
 def simulate(res: MixRegResults, seed: int) -> pd.DataFrame:
     """Draw new responses and labels for the model's own rows; see `MixRegResults.simulate`."""
     model, rng = res.model, np.random.default_rng(seed)
     y, classes = draw(res, rng)
-    units = model.units
-    rows = y if units.order is None else _back(y, units.order)
-    labels = units.to_rows(res.classes.to_numpy()[classes], res.nobs)
-    return pd.DataFrame({model.endog_names: rows, "component": labels}, model.index)
-
-
-def _back(values: Array, order: NDArray[np.intp]) -> Array:
-    out = np.empty_like(values)
-    out[order] = values
-    return out
+    labels = model.units.to_rows(res.classes.to_numpy()[classes], res.nobs)
+    table = model.units.unsort(y.reshape(-1, len(model.responses)))
+    columns = dict(zip(model.response_names, table.T, strict=True))
+    return pd.DataFrame({**columns, "component": labels}, model.index)
 
 
 def draw(
@@ -282,23 +333,29 @@ def draw(
     if isinstance(family, Choice):
         eta = np.where(each == res.k, 0.0, eta)
         return family.draw_sets(eta, block.sets, rng), classes
-    rows = family.rows_at(source.y, eta, params.dispersion[own], source.trials)
-    y = family.draw(rows, rng)
-    if model.noise:
-        y = np.where(each == res.k, _draw_background(res, rng), y)
+    y, spread = np.empty(source.rows), params.dispersion[own]
+    for i, (each_family, at) in enumerate(family.by_response(source.part)):
+        trials = None if source.trials is None else source.trials[at]
+        trials = trials if each_family.name == "binomial" else None
+        its_spread = spread[at] if spread.ndim == 1 else spread[at, i]
+        rows = each_family.rows_at(source.y[at], eta[at], its_spread, trials)
+        y[at] = each_family.draw(rows, rng)
+        if model.noise:
+            even = _draw_background(each_family, rows, rng)
+            y[at] = np.where(each[at] == res.k, even, y[at])
     if family.linear and model.offset is not None:
         y = y + model.units.sort(model.offset)
     return np.asarray(y), classes
 
 
-def _draw_background(res: MixRegResults, rng: np.random.Generator) -> Array:
+def _draw_background(family: Family, rows: Rows, rng: np.random.Generator) -> Array:
     """Responses spread evenly over the range of the background."""
-    source, family = res.model.source, res.model.family
-    if source.trials is not None or family.name == "binomial":
-        m = np.ones(source.rows) if source.trials is None else source.trials
-        return np.floor(rng.random(source.rows) * (m + 1)) / m
-    length = family.background(source.y)
+    n = len(rows.y)
+    if family.name == "binomial":
+        m = np.ones(n) if rows.trials is None else rows.trials
+        return np.floor(rng.random(n) * (m + 1)) / m
+    length = family.background(rows.y)
     if family.name in ("poisson", "negativebinomial"):
-        return np.floor(rng.random(source.rows) * length)
-    low = 0.0 if family.name == "gamma" else float(source.y.min())
-    return np.asarray(low + rng.random(source.rows) * length)
+        return np.floor(rng.random(n) * length)
+    low = 0.0 if family.name == "gamma" else float(rows.y.min())
+    return np.asarray(low + rng.random(n) * length)

@@ -27,6 +27,7 @@ from mixreg.ppl.inference_data import to_arviz
 from mixreg.ppl.sampling import initial_point, sample
 from mixreg.prediction import predict, simulate
 from mixreg.pruning import alive
+from mixreg.responses import check_one_response
 from mixreg.summary import make_summary
 
 if TYPE_CHECKING:
@@ -136,10 +137,16 @@ class MixRegResults:
         )
 
     @property
-    def scale(self) -> pd.Series:
-        """Residual standard deviation by component; the dispersion in other families."""
+    def scale(self) -> pd.Series | pd.DataFrame:
+        """Residual standard deviation by component; the dispersion in other families.
+
+        With several responses a DataFrame, with a column for each that has one.
+        """
         family = self.model.family
-        values = self._estimate.params.dispersion**family.dispersion_power
+        values = self._estimate.params.dispersion**family.scale_power
+        if isinstance(family.scale_name, tuple):
+            frame = pd.DataFrame(values, self.components, list(family.scale_name))
+            return frame[self.model.layout.scale_names]
         return pd.Series(values, self.components, name=family.dispersion_name or "scale")
 
     @property
@@ -305,7 +312,7 @@ class MixRegResults:
     @property
     def df_resid(self) -> float:
         """Rows (counted with weights) minus free parameters."""
-        return self.model._whitening.rows - self.df_model
+        return self.model._whitening.rows / len(self.model.responses) - self.df_model
 
     @property
     def aic(self) -> float:
@@ -355,8 +362,8 @@ class MixRegResults:
         history = self.solution.fit.history
         white = self.model._whitening
         if self.method == "altmin":
-            return history * white.scale**2
-        return history - white.rows * float(np.log(white.scale))
+            return white.hard_objective(history)
+        return history - white.log_volume
 
     # Reports
 
@@ -385,15 +392,17 @@ class MixRegResults:
         which : {"mean", "component", "posterior", "label"}
             "mean": expected response, averaged over components by weight.
             "component": expected response in each component. With
-            family="choice" these are shares of the alternatives of a set.
+            family="choice" these are shares of the alternatives of a set. With
+            several responses, columns are responses, and pairs (response,
+            component).
             "posterior": probability of each component, given the responses of
             the row or its group if `new` has them; otherwise what the fit knows
             of the group; otherwise the class probabilities. "label": the most
-            probable component.
+            probable component. Of several responses, those that `new` has count.
         **columns : array, optional
             `groups`, `offset`, `exposure`, `trials` or `choice_set` of the new
             rows, where `new` has no column of that name. Without a choice set,
-            all rows are one.
+            all rows are one. With several responses, dicts as in `from_formula`.
 
         Returns
         -------
@@ -425,8 +434,8 @@ class MixRegResults:
         Returns
         -------
         DataFrame
-            A column with the response's name and a column "component", indexed
-            like the data.
+            A column with the name of each response and a column "component",
+            indexed like the data.
         """
         return simulate(self, seed)
 
@@ -446,6 +455,7 @@ class MixRegResults:
 
     def importance(self) -> pd.DataFrame:
         """Conjoint importance of each attribute, in percent."""
+        check_one_response(self.model, "importance")
         return market.importance(self)
 
     def wtp(self, price: str, alpha: float = 0.05) -> pd.DataFrame:
@@ -463,6 +473,7 @@ class MixRegResults:
         DataFrame
             By component and term: wtp, std err (delta method), z, P>|z|, bounds.
         """
+        check_one_response(self.model, "wtp")
         return willingness_to_pay(self, price, check_alpha(alpha))
 
     # Into probabilistic programming
@@ -477,6 +488,7 @@ class MixRegResults:
 
     def predictive_draws(self, n: int = 100, seed: int = 0) -> pd.DataFrame:
         """Responses drawn from the posterior predictive distribution, (n, rows)."""
+        check_one_response(self.model, "predictive_draws")
         stack = stack_of(self.model.layout, draw_vectors(self, n, seed))
         return pd.DataFrame(predictive(self, stack, seed), columns=self.model.index)
 

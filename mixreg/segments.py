@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mixreg.columns import plain
+from mixreg.elasticities import log_terms
 from mixreg.errors import InputError, NotAvailableError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 MOST_LEVELS = 100  # a text column with more names its rows; it does not describe them
 TESTS = "test", "statistic", "df", "df_resid", "p value", "effect size", "units", "missing"
-LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
 
 
 def _short(number: float) -> str:
@@ -145,7 +144,7 @@ def segments(res: MixRegResults) -> pd.DataFrame:
         members.ids,
     )
     coef = res.coefficients.T.reindex(members.ids).rename_axis(columns=None)
-    for name, inner in _log_terms(res).items():
+    for name, inner in log_terms(res).items():
         coef[f"elasticity of {inner}"] = coef[name]
     coef.columns = pd.Index([f"coef {c}" if c in frame.columns else c for c in coef.columns])
     return pd.concat([frame, coef], axis=1)
@@ -254,16 +253,6 @@ def _members(res: MixRegResults) -> _Members:
     weight = np.ones(len(labels), dtype=int) if weight is None else weight
     assigned = (labels[:, None] == np.array(ids)) * weight[:, None]
     return _Members(pd.Index(ids, name="component"), posterior, assigned, weight)
-
-
-def _log_terms(res: MixRegResults) -> dict[str, str]:
-    """Regressors whose coefficients are elasticities, and what is inside their log."""
-    link = getattr(res.model.family, "link_name", "identity")
-    if link != "log" and not LOG.fullmatch(res.model.endog_names):
-        return {}
-    terms = list(res.coefficients.index)
-    logs = {term: LOG.fullmatch(term) for term in terms if sum(term in t for t in terms) == 1}
-    return {term: match[1].strip() for term, match in logs.items() if match}
 
 
 def _aligned(res: MixRegResults, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:

@@ -246,7 +246,7 @@ def _check_data(formula: Any, data: Any, endog: Any, exog: Any) -> None:
             raise InputError("give a formula and data, or endog= and exog=")
     elif endog is not None or exog is not None:
         raise InputError("give a formula and data, or endog= and exog=, not both")
-    elif not isinstance(formula, str):
+    elif not isinstance(formula, (str, list, tuple)):
         raise InputError(
             f"formula must be text; got {type(formula).__name__}. For arrays use endog= and exog="
         )
@@ -269,7 +269,7 @@ def _split(options: dict[str, Any], declare: Any) -> tuple[dict[str, Any], dict[
 def _with_k(model: MixReg, k: int) -> MixReg:
     """The same model with another number of components; the rows are shared."""
     other = copy(model)
-    other.k = check_k(k, model.source, model.family)
+    other.k = check_k(k, model.source)
     other.layout = replace(model.layout, k=other.k)
     return other
 

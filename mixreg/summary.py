@@ -37,6 +37,8 @@ def make_summary(results: MixRegResults, alpha: float) -> Summary:
     summary.tables.append(_header(results, width))
     summary.tables.append(_weights_table(results, alpha, width))
     layout = results.model.layout
+    if len(results.model.responses) > 1 and layout.scale_names:
+        summary.tables.append(_scales_table(results, width))
     shared = list(layout.shared)
     names, index = results.model.exog_names, layout.coef_index()
     for j in results.components:
@@ -60,7 +62,8 @@ def make_summary(results: MixRegResults, alpha: float) -> Summary:
 def _width(results: MixRegResults) -> int:
     """Width of all tables: term names and six columns of numbers."""
     names = [*results.model.exog_names, *results.model.layout.gate]
-    return max(13, *(len(name) for name in names)) + 66
+    header = len(results.model.family.name) + len(results.model.family.link_name) - 40
+    return max(13, header, *(len(name) for name in names)) + 66
 
 
 def _table(
@@ -132,6 +135,7 @@ def _weights_table(results: MixRegResults, alpha: float, width: int) -> SimpleTa
     """Weights with standard errors, residual deviations, and segment sizes."""
     frame = weights_frame(results, alpha)
     scale = results.model.family.dispersion_name
+    scale = None if len(results.model.responses) > 1 else scale
     header = ["weight", "std err", *_interval_names(alpha), *([scale] if scale else []), "rows"]
     rows = []
     for row in frame.itertuples():
@@ -148,6 +152,16 @@ def _weights_table(results: MixRegResults, alpha: float, width: int) -> SimpleTa
     return _table(rows, header, stubs, f"{average} and segments", width)
 
 
+def _scales_table(results: MixRegResults, width: int) -> SimpleTable:
+    """Dispersions of several responses, with standard errors."""
+    frame, names = weights_frame(results).loc[results.components], results.model.layout.scale_names
+    header = [text for name in names for text in (name, "std err")]
+    pairs = [column for name in names for column in (name, f"{name}_se")]
+    rows = [[f"{v:.4g}" for v in row] for row in frame[pairs].to_numpy()]
+    stubs = [f"Component {j}" for j in results.components]
+    return _table(rows, header, stubs, "Dispersions of the responses", width)
+
+
 def _interval_names(alpha: float) -> list[str]:
     return [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
 
@@ -157,35 +171,36 @@ def weights_frame(results: MixRegResults, alpha: float = 0.05) -> pd.DataFrame:
 
     Intervals of weights are made on the logit scale, so they stay in (0, 1).
     """
-    pi, scale = results.weights.to_numpy(), results.scale.to_numpy()
-    weight_se, scale_se = weight_errors(results), np.full(results.k, np.nan)
-    index = results.model.layout.scale_index()
-    if results._estimate.cov is not None and index.size:
-        cov = results._estimate.finite_cov
-        scale_se = scale * np.sqrt(np.maximum(cov[index, index], 0.0))
-        scale_se = np.where(scale_se > 1e100, np.inf, scale_se)
+    pi, weight_se = results.weights.to_numpy(), weight_errors(results)
     with np.errstate(divide="ignore", invalid="ignore"):
         logit = np.log(pi) - np.log1p(-pi)
         half = norm.isf(alpha / 2) * weight_se / (pi * (1 - pi))
     lower = upper = np.ones(1)
     if len(pi) > 1:
         lower, upper = expit(logit - half), expit(logit + half)
-    extra = [np.nan] * (len(pi) - results.k)
     frame = pd.DataFrame(
-        {
-            "weight": pi,
-            "weight_se": weight_se,
-            "lower": lower,
-            "upper": upper,
-            "scale": [*scale, *extra],
-            "scale_se": [*scale_se, *extra],
-            "rows": _counts(results, results.labels),
-        },
+        {"weight": pi, "weight_se": weight_se, "lower": lower, "upper": upper},
         index=results.classes,
     )
+    frame = frame.join(_scale_columns(results))
+    frame["rows"] = _counts(results, results.labels)
     if results.ngroups is not None:
         frame["groups"] = _counts(results, results.group_labels)
     return frame
+
+
+def _scale_columns(results: MixRegResults) -> pd.DataFrame:
+    """Dispersions and their standard errors; columns by response if there are several."""
+    scale = results.scale
+    values, errors = scale.to_numpy(), np.full(scale.shape, np.nan)
+    index = results.model.layout.scale_index()
+    if results._estimate.cov is not None and index.size:
+        cov = results._estimate.finite_cov
+        errors = values * np.sqrt(np.maximum(cov[index, index], 0.0))
+        errors = np.where(errors > 1e100, np.inf, errors)
+    if isinstance(scale, pd.Series):
+        return pd.DataFrame({"scale": values, "scale_se": errors}, results.components)
+    return scale.join(pd.DataFrame(errors, scale.index, [f"{name}_se" for name in scale]))
 
 
 def _counts(results: MixRegResults, labels: pd.Series) -> list[int]:
@@ -297,12 +312,14 @@ def _notes(results: MixRegResults) -> list[str]:
     family = results.model.family
     if family.equal_dispersion and family.dispersion_name:
         what = "residual variance" if family.dispersion_name == "sigma" else family.dispersion_name
-        notes.append(f"All components share one {what} (equal_variance=True).")
+        each = " of each response" if len(results.model.responses) > 1 else ""
+        notes.append(f"All components share one {what}{each} (equal_variance=True).")
     if results.model.source.known is not None:
         known = int((results.model.source.known >= 0).sum())
         notes.append(f"Labels of {known} rows or groups were known and are kept.")
     if results.model.noise:
-        notes.append("Noise spreads evenly over the range of the response; its label is 0.")
+        what = "response" if len(results.model.responses) == 1 else "responses"
+        notes.append(f"Noise spreads evenly over the range of the {what}; its label is 0.")
     remedy = "fewer terms" if results.k == 1 else "a smaller k or fewer terms"
     for j in estimate.separated:
         notes.append(
@@ -310,7 +327,8 @@ def _notes(results: MixRegResults) -> list[str]:
             f"log-likelihood means something. Try {remedy}."
         )
     if solution.binds:
-        ratio = getattr(family, "variance_ratio", 0.0)
+        parts = [response.family for response in results.model.responses]
+        ratio = max(getattr(part, "variance_ratio", 0.0) for part in parts)
         notes.append(
             f"The bound on the variances binds (variance_ratio={ratio:g}): a component singles "
             "out a few rows. Try a smaller k, or equal_variance=True. Standard errors take the "
@@ -331,7 +349,8 @@ def _notes(results: MixRegResults) -> list[str]:
     for j in solution.empty:
         notes.append(f"Component {j + 1} is empty; try a smaller k.")
     if solution.race is not None and _sampled(results):
-        notes.append(f"Starts were compared on a sample of {solution.race.rows} rows.")
+        rows = solution.race.rows // len(results.model.responses)
+        notes.append(f"Starts were compared on a sample of {rows} rows.")
     if not results.converged and solution.fit.reason == "max_iter":
         notes.append("The fit did not converge; raise max_iter.")
     return notes

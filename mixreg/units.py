@@ -38,6 +38,14 @@ class Units:
         """Rows from the user's order to the order in which groups are contiguous."""
         return values if self.order is None else values[self.order]
 
+    def unsort(self, values: Any) -> Any:
+        """Rows back to the user's order."""
+        if self.order is None:
+            return values
+        out = np.empty_like(values)
+        out[self.order] = values
+        return out
+
     def to_units(self, values: Any, name: str) -> Any:
         """One value for each unit, from rows in the user's order.
 
@@ -66,12 +74,7 @@ class Units:
         """Spread values (units, ...) over the rows in the user's order."""
         if self.starts is None:
             return values
-        spread = np.repeat(values, np.diff(self.starts, append=n), axis=0)
-        if self.order is None:
-            return spread
-        out = np.empty_like(spread)
-        out[self.order] = spread
-        return out
+        return self.unsort(np.repeat(values, np.diff(self.starts, append=n), axis=0))
 
 
 def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,8 @@ class Whitening:
     basis : (p, p) array
         Standard regressors are x @ basis.
     shift, scale : float
-        Standard response is (y - shift) / scale.
+        Standard response is (y - shift) / scale. With several responses, shift,
+        scale, variance and dispersion are arrays (d,), one entry a response.
     constant : (p,) array or None
         x @ constant = 1, where the design spans a constant.
     rows : float
@@ -90,29 +92,52 @@ class Whitening:
         In those families, the dispersion of the pooled fit.
     gate : (q, q) array or None
         Standard concomitants are z @ gate.
+    columns : (p,) int array or None
+        With several responses, which of them each regressor belongs to.
     """
 
     basis: Array
-    shift: float
-    scale: float
+    shift: Any
+    scale: Any
     constant: Array | None
     rows: float
     pooled: Array
-    variance: float
+    variance: Any
     linear: Whitening | None = None
-    dispersion: float = 1.0
+    dispersion: Any = 1.0
     gate: Array | None = None
+    columns: NDArray[np.intp] | None = None
 
     @property
     def has_constant(self) -> bool:
         """Whether the first standard regressor is the constant."""
         return self.constant is not None
 
+    def of_columns(self, values: Any) -> Any:
+        """Values of the responses for the user's columns that belong to them."""
+        return values if self.columns is None else values[self.columns]
+
+    @property
+    def standard_columns(self) -> NDArray[np.intp] | None:
+        """Response of each standard regressor."""
+        return None if self.columns is None else self.columns[np.abs(self.basis).argmax(axis=0)]
+
+    @property
+    def coef_map(self) -> Array:
+        """Derivative of the user's coefficients in the standard ones, (p, p)."""
+        scale = self.of_columns(self.scale)
+        return np.asarray(self.basis * (scale if np.ndim(scale) == 0 else scale[:, None]))
+
+    @property
+    def log_volume(self) -> float:
+        """What a log-likelihood loses on the way to the user's units."""
+        return self.rows * float(np.log(self.scale).mean())
+
     def to_user(self, params: Parameters) -> Parameters:
         """Parameters for the user's columns and units."""
-        coef = self.scale * (params.coef @ self.basis.T)
+        coef = self.of_columns(self.scale) * (params.coef @ self.basis.T)
         if self.constant is not None:
-            coef = coef + self.shift * self.constant
+            coef = coef + self.of_columns(self.shift) * self.constant
         gate = params.gating if self.gate is None else params.gating @ self.gate.T
         return Parameters(coef, params.dispersion * self.scale**2, gate)
 
@@ -120,27 +145,50 @@ class Whitening:
         """Parameters in standard coordinates."""
         coef = params.coef
         if self.constant is not None:
-            coef = coef - self.shift * self.constant
-        standard = _unmap(self.basis, coef / self.scale)
+            coef = coef - self.of_columns(self.shift) * self.constant
+        standard = _unmap(self.basis, coef / self.of_columns(self.scale))
         gate = params.gating
         if self.gate is not None and gate.shape[-1] == self.gate.shape[0]:
             gate = _unmap(self.gate, gate)
         return Parameters(standard, params.dispersion / self.scale**2, gate)
 
+    def standard_rows(
+        self, y: Array, offset: Array | None, part: NDArray[np.intp] | None
+    ) -> tuple[Array, Array | None]:
+        """Standard responses and offsets; `part` says which response each row is of."""
+        shift, scale = self.shift, self.scale
+        if part is not None:
+            shift, scale = shift[part], scale[part]
+        elif shift == 0 and scale == 1:
+            return y, offset
+        return (y - shift) / scale, None if offset is None else offset / scale
+
+    def background(self, length: Any) -> Any:
+        """Ranges in the user's units as standard ones."""
+        if length is None or self.columns is None:
+            return None if length is None else length / self.scale
+        return tuple((np.asarray(length) / self.scale).tolist())
+
     def log_likelihood(self, standard: float) -> float:
         """Log-likelihood in the user's units."""
-        return standard - self.rows * float(np.log(self.scale))
+        return standard - self.log_volume
+
+    def hard_objective(self, standard: Any) -> Any:
+        """AltMin's objective in the user's units: squares, or a log-likelihood."""
+        if self.columns is not None:
+            return standard - self.log_volume
+        return standard * self.scale**2
 
     def lift(self, coef: Array) -> Array:
         """Coefficients for the centred response as ones for the response as it is."""
         out = np.array(coef)
-        if self.constant is not None:
+        if self.constant is not None and self.columns is None:
             out[..., 0] += self.shift / self.scale
         return out
 
     def start(self, k: int) -> Parameters:
         """Give k copies of the pooled fit."""
-        spread = max(self.variance, 1e-24) if self.linear is None else self.dispersion
+        spread = np.maximum(self.variance, 1e-24) if self.linear is None else self.dispersion
         return Parameters.uniform(np.tile(self.pooled, (k, 1)), spread)
 
 
@@ -219,6 +267,39 @@ def for_family(linear: Whitening) -> Whitening:
         scale=1.0,
         pooled=linear.lift(linear.pooled),
         linear=linear,
+    )
+
+
+def joined(parts: list[Whitening], shared: tuple[int, ...]) -> Whitening:
+    """Standard coordinates of several responses, each with its own.
+
+    Standard regressors made of shared terms come last, as in `whitening`.
+    """
+    sizes = [len(part.pooled) for part in parts]
+    columns = np.repeat(np.arange(len(parts)), sizes)
+    p, ends = len(columns), np.cumsum(sizes)
+    basis, order = np.zeros((p, p)), []
+    for part, size, end in zip(parts, sizes, ends, strict=True):
+        basis[end - size : end, end - size : end] = part.basis
+        common = sum(end - size <= i < end for i in shared)
+        order += [(j >= end - common, j) for j in range(end - size, end)]
+    last = [j for _, j in sorted(order)]
+    none = [np.zeros(size) for size in sizes]
+    constants = [z if w.constant is None else w.constant for w, z in zip(parts, none, strict=True)]
+    linear = None
+    if parts[0].linear is not None:
+        linear = joined([part.linear for part in parts if part.linear is not None], shared)
+    return Whitening(
+        basis[:, last],
+        np.array([part.shift for part in parts]),
+        np.array([part.scale for part in parts]),
+        np.concatenate(constants),
+        float(sum(part.rows for part in parts)),
+        np.concatenate([part.pooled for part in parts])[last],
+        np.array([part.variance for part in parts]),
+        linear,
+        np.array([part.dispersion for part in parts]),
+        columns=columns,
     )
 
 

@@ -6,7 +6,8 @@ from mixreg.families.choice import Choice
 from mixreg.families.gamma import Gamma
 from mixreg.families.gaussian import Gaussian
 from mixreg.families.gaussian_link import GaussianLink
-from mixreg.families.make import make_family
+from mixreg.families.joint import Joint
+from mixreg.families.make import make_families, make_family
 from mixreg.families.negative_binomial import NegativeBinomial
 from mixreg.families.poisson import Poisson
 from mixreg.families.statistics import FamilyStatistics
@@ -19,8 +20,10 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "GaussianLink",
+    "Joint",
     "NegativeBinomial",
     "Poisson",
     "Rows",
+    "make_families",
     "make_family",
 ]

@@ -85,6 +85,18 @@ class Family:
     linear: ClassVar[bool] = False
     # Longest step of the linear predictor (root mean square over rows).
     longest_step: ClassVar[float] = 3.0
+    # Whether the response has moments that a tensor start can be made of.
+    moments: ClassVar[bool] = True
+
+    @property
+    def scale_name(self) -> str | tuple[str | None, ...] | None:
+        """Name of the dispersion as a `Layout` has it."""
+        return self.dispersion_name
+
+    @property
+    def scale_power(self) -> float | tuple[float, ...]:
+        """Power of the dispersion as a `Layout` has it."""
+        return self.dispersion_power
 
     @property
     def link_name(self) -> str:
@@ -156,6 +168,14 @@ class Family:
         """Length of the range over which a background component is even."""
         return float(y.max() - y.min())
 
+    def stand_in(self, y: Array, trials: Array | None, part: NDArray[np.intp] | None) -> Array:
+        """`surrogate` of all rows; `part` says which response each row is of."""
+        return self.surrogate(y, trials)
+
+    def by_response(self, part: NDArray[np.intp] | None) -> list[tuple[Family, Any]]:
+        """The family of each response, and where its rows are."""
+        return [(self, slice(None))]
+
     # What the sweep calls
 
     def common(self) -> Family:
@@ -209,25 +229,33 @@ class Family:
         ridge = 10 * RIDGE * sums.size.sum(axis=0) + 1e-300
         ridge = ridge + 1e-10 * np.trace(sums.xx, axis1=-2, axis2=-1).max(axis=0)
         step = scoring_step(sums.xx, sums.xe, ridge, shared)
-        length = np.linalg.norm(step, axis=-1, keepdims=True)
-        if shared:
-            length = length.max(axis=0)
-        step = step * np.minimum(1.0, self.longest_step / np.maximum(length, 1e-300))
-        dispersion = self._next_dispersion(sums, params)
-        return Parameters(params.coef + step, dispersion, params.gating)
+        step = self.held_back(step, bool(shared))
+        return Parameters(params.coef + step, self.dispersions(sums, params), params.gating)
 
-    def _next_dispersion(self, sums: FamilyStatistics, params: Parameters) -> Array:
+    def held_back(self, step: Array, together: bool) -> Array:
+        """A step (k, [runs,] p), no longer than allowed; one share for all if `together`."""
+        length = np.linalg.norm(step, axis=-1, keepdims=True)
+        if together:
+            length = length.max(axis=0)
+        return np.asarray(step * np.minimum(1.0, self.longest_step / np.maximum(length, 1e-300)))
+
+    def dispersions(self, sums: FamilyStatistics, params: Parameters) -> Array:
+        """All dispersions after a step."""
         if self.dispersion_name is None:
             return params.dispersion
         score, info = sums.spread
+        return self.next_dispersion(score, info, sums.size, params.dispersion)
+
+    def next_dispersion(self, score: Array, info: Array, size: Array, dispersion: Array) -> Array:
+        """Dispersions (k, [runs]) after one step on their logarithms."""
         if self.equal_dispersion:
             score = np.broadcast_to(score.sum(axis=0), score.shape)
             info = np.broadcast_to(info.sum(axis=0), info.shape)
-        size = sums.size if not self.equal_dispersion else sums.size.sum(axis=0)
+            size = size.sum(axis=0)
         # Far from the maximum the curvature can be of the wrong sign.
         step = score / np.maximum(np.abs(info), 1e-3 * size + 1e-300)
         change = np.exp(np.clip(step, -SCALE_STEP, SCALE_STEP))
-        new = np.clip(params.dispersion * change, *self.scale_range)
+        new = np.clip(dispersion * change, *self.scale_range)
         return np.maximum(new, self.variance_ratio * new.max(axis=0)) if self.collapses else new
 
     def mean_square(self, sums: FamilyStatistics) -> Array:
@@ -243,13 +271,17 @@ class Family:
 
     # What standard errors need
 
+    def scale_design(self, block: Block) -> Array:
+        """Derivative of each row's log dispersion in those of the flat vector, (rows, m)."""
+        m = int(self.dispersion_name is not None)
+        return np.full((block.rows, m), 1 / self.dispersion_power)
+
     def component_scores(self, block: Block, params: Parameters, state: Any, j: int) -> Array:
-        """Score of each unit in component j's parameters, (units, p [+ 1])."""
-        rows = state.component(j)
+        """Score of each unit in component j's parameters, (units, p + m)."""
+        rows, scales = state.component(j), self.scale_design(block)
         columns = block.x * self.score(rows)[:, None]
-        if self.dispersion_name is not None:
-            extra = self.scale_score(rows) / self.dispersion_power
-            columns = np.column_stack([columns, extra])
+        if scales.shape[1]:
+            columns = np.column_stack([columns, scales * self.scale_score(rows)[:, None]])
         return np.ascontiguousarray(block.per_unit(columns.T).T)
 
     def component_information(
@@ -257,11 +289,12 @@ class Family:
     ) -> Array:
         """Minus the second derivatives in component j's parameters, weighted by `wr`."""
         rows, r, p = state.component(j), block.per_row(wr), block.x.shape[1]
-        m = p + (self.dispersion_name is not None)
+        scales = self.scale_design(block)
+        m = p + scales.shape[1]
         info = np.empty((m, m))
         info[:p, :p] = (block.x * (r * self.curvature(rows))[:, None]).T @ block.x
         if m > p:
-            power = self.dispersion_power
-            info[:p, p] = info[p, :p] = (r * self.cross_curvature(rows)) @ block.x / power
-            info[p, p] = float(r @ self.scale_curvature(rows)) / power**2
+            cross = (block.x * (r * self.cross_curvature(rows))[:, None]).T @ scales
+            info[:p, p:], info[p:, :p] = cross, cross.T
+            info[p:, p:] = (scales * (r * self.scale_curvature(rows))[:, None]).T @ scales
         return info

@@ -15,6 +15,7 @@ from mixreg.families.exponential import ExponentialFamily
 from mixreg.families.gamma import Gamma
 from mixreg.families.gaussian import Gaussian
 from mixreg.families.gaussian_link import GaussianLink
+from mixreg.families.joint import GaussianPart
 from mixreg.families.negative_binomial import NegativeBinomial
 from mixreg.families.poisson import Poisson
 
@@ -76,6 +77,34 @@ def _adapted(family: Family, link: Any, equal_variance: bool) -> Family:
             )
         family = replace(family, link=link)
     return family.common() if equal_variance else family
+
+
+def make_families(
+    family: Any, link: Any, equal_variance: bool, variance_ratio: float, count: int
+) -> list[Family]:
+    """Families of several responses: a list of `count`, or one for all."""
+    families, links = _listed("family", family, count), _listed("link", link, count)
+    made = []
+    for each, its_link in zip(families, links, strict=True):
+        one = make_family(each, its_link, equal_variance, variance_ratio)
+        if isinstance(one, Choice):
+            raise InputError("family='choice' has no place in a list of responses; fit it alone")
+        if isinstance(one, (Gaussian, GaussianLink)):
+            one = GaussianPart(one.equal_dispersion, variance_ratio, getattr(one, "link", None))
+        made.append(one)
+    return made
+
+
+def _listed(name: str, value: Any, count: int) -> list[Any]:
+    """One value for each response."""
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) != count:
+        raise InputError(
+            f"{name} has {len(value)} entries, but there are {count} formulas; give one for each, "
+            "or one for all"
+        )
+    return list(value)
 
 
 def _from_statsmodels(family: sm_families.Family, link: Any) -> tuple[str, Any]:

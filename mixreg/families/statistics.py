@@ -37,7 +37,8 @@ class FamilyStatistics:
     spread : (m, k, [runs]) array
         Sums for the dispersion: squared residuals of a Gaussian (m = 1); score
         and information of the log dispersion of others (m = 2); m = 0 if there
-        is none.
+        is none. With several responses (3, d, k, [runs]): score, information and
+        size of each.
     """
 
     size: Array

@@ -107,7 +107,7 @@ class TakeInformation:
         state = family.evaluate(block, params)
         posterior, marginal = self._labels(block, params, state)
         weight = np.ones(block.units) if block.weight is None else block.weight
-        width = params.coef.shape[1] + (family.dispersion_name is not None)
+        width = params.coef.shape[1] + self.mixture.scales
         k, K, q = params.k, params.gating.shape[0], params.gating.shape[1]
         gate = slice(k * width, k * width + (K - 1) * q)
         scores = np.empty((block.units, gate.stop))

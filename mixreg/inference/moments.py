@@ -18,7 +18,7 @@ def to_user_matrix(whitening: Whitening, layout: Layout, inner: Layout) -> Array
     free = layout.free()
     full = np.eye(free.size)
     for index in free.coef_index():
-        full[np.ix_(index, index)] = whitening.scale * whitening.basis
+        full[np.ix_(index, index)] = whitening.coef_map
     if whitening.gate is not None:
         for index in free.gating_index().reshape(-1, whitening.gate.shape[0]):
             full[np.ix_(index, index)] = whitening.gate

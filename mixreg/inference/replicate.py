@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.estimators import Control, Fit
-from mixreg.fitting import Options, Problem, solve, surrogate
+from mixreg.fitting import Options, Problem, solve
 from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.prediction import draw
+from mixreg.responses import standard_coordinates
 from mixreg.runs import run_em
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import BlockSource, standardised
 from mixreg.starts.race import Effort
 from mixreg.starts.swap import ranked
-from mixreg.whitening import for_family, gate_basis, triangle, whitening
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -87,17 +87,9 @@ class Refit:
 
     def problem(self, source: MemorySource) -> Problem:
         """The fit to other rows, in standard coordinates of their own."""
-        mixture, layout = self.mixture, self.layout
-        linear = source if mixture.family.linear else surrogate(source, mixture)
-        white = whitening(
-            linear.sweep(triangle), layout.terms, layout.shared, rotate=not layout.absent
-        )
-        white = white if mixture.family.linear else for_family(white)
-        if source.z is not None:
-            white = replace(white, gate=gate_basis(source.z, source.weight, layout.gate))
-        if mixture.background is not None:
-            mixture = replace(mixture, background=mixture.background / white.scale)
-        return Problem(source, mixture, white, layout.k)
+        white = standard_coordinates(source, self.mixture.family, self.layout)
+        mixture = replace(self.mixture, background=white.background(self.mixture.background))
+        return Problem(source, mixture, white, self.layout.k)
 
     def best(self, problem: Problem, seed: int) -> Fit:
         """The better of the run from the fit and the race, ranked as in a race."""

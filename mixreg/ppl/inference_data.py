@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mixreg.errors import NotAvailableError
 from mixreg.params import Parameters
 from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
+from mixreg.responses import check_one_response
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -34,6 +35,7 @@ def arviz() -> Any:
 
 def to_arviz(res: MixRegResults, n: int, seed: int) -> Any:
     """Draws of a fit as ArviZ data; see `MixRegResults.to_arviz`."""
+    check_one_response(res.model, "to_arviz")
     vectors = draw_vectors(res, n, seed)
     return inference_data(res, stack_of(res.model.layout, vectors), 1, seed)
 

@@ -10,6 +10,7 @@ from mixreg.errors import InputError, NotAvailableError
 from mixreg.ppl.density import per_unit, row_density
 from mixreg.ppl.inference_data import INSTALL
 from mixreg.priors import Priors
+from mixreg.responses import check_one_response
 from mixreg.sources.memory import standardised
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def pymc() -> tuple[Any, Any]:
 
 def to_pymc(model: MixReg, priors: Priors | None) -> Any:
     """Build the PyMC model; see `MixReg.to_pymc`."""
+    check_one_response(model, "to_pymc")
     pm, pt = pymc()
     if priors is not None and not isinstance(priors, Priors):
         raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")

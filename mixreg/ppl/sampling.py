@@ -12,6 +12,7 @@ from mixreg.params import Parameters
 from mixreg.ppl.inference_data import inference_data
 from mixreg.ppl.pymc_model import present_coefficients, pymc, to_pymc
 from mixreg.priors import Priors
+from mixreg.responses import check_one_response
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -22,6 +23,7 @@ Array = NDArray[np.float64]
 def initial_point(res: MixRegResults) -> dict[str, Array]:
     """Values of the PyMC model's variables at the fit."""
     model, params = res.model, res.solution.fit.params
+    check_one_response(model, "initial_point")
     own = model.layout.p - model.mixture.shared
     point: dict[str, Any] = {}
     if own:

@@ -37,7 +37,7 @@ class MemorySource:
         Case weights; None means 1.
     starts : (units,) int array or None
         First row of each group; rows of a group are contiguous.
-    offset, trials, opens, z, known
+    offset, trials, opens, part, z, known
         As in `Block`.
     """
 
@@ -48,6 +48,7 @@ class MemorySource:
     offset: Array | None = None
     trials: Array | None = None
     opens: NDArray[np.bool_] | None = None
+    part: NDArray[np.intp] | None = None
     z: Array | None = None
     known: NDArray[np.intp] | None = None
 
@@ -148,11 +149,9 @@ def standardised(raw: MemorySource, whitening: Whitening) -> MemorySource:
     x = np.empty_like(raw.x)
     for _, _, row, end in raw.cuts:
         np.matmul(raw.x[row:end], whitening.basis, out=x[row:end])
-    y = raw.y
-    if whitening.shift != 0 or whitening.scale != 1:
-        y = (raw.y - whitening.shift) / whitening.scale
+    y, offset = whitening.standard_rows(raw.y, raw.offset, raw.part)
     z = raw.z if raw.z is None or whitening.gate is None else raw.z @ whitening.gate
-    return replace(raw, x=x, y=y, z=z)
+    return replace(raw, x=x, y=y, z=z, offset=offset)
 
 
 @dataclass(frozen=True)

@@ -81,13 +81,17 @@ def random_directions(
     With a basis (p, r), deviations lie in its span. Where means are not linear
     in the coefficients, deviations are kept moderate.
     """
-    p = whitening.pooled.shape[0]
+    p, parts = whitening.pooled.shape[0], whitening.standard_columns
     drawn = rng.standard_normal((k, runs, p if basis is None else basis.shape[1]))
+    length = np.sqrt(np.maximum(whitening.variance, 1e-3))
+    if whitening.linear is not None:
+        length = np.minimum(length, MODERATE)
+    if parts is not None:
+        # Each response has deviations of its own size.
+        square = np.stack([(drawn[..., parts == i] ** 2).sum(-1) for i in range(len(length))], -1)
+        return np.asarray(whitening.pooled + drawn * (length / np.sqrt(square))[..., parts])
     drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
     deviation = drawn if basis is None else drawn @ basis.T
-    length = np.sqrt(max(whitening.variance, 1e-3))
-    if whitening.linear is not None:
-        length = min(length, MODERATE)
     return np.asarray(whitening.pooled + length * deviation)
 
 
@@ -110,6 +114,10 @@ def partitions(
     """Clusters of groups by their own fits, or of rows by position, (k, runs, units)."""
     if isinstance(block, GramBlock):
         points = own_fits(block, 1.0, whitening)
+    elif block.starts is not None:
+        # As the own fits to first order.
+        scores = block.x * (block.y - block.x @ whitening.pooled)[:, None]
+        points = (block.per_unit(scores.T) / block.size).T
     else:
         points = np.column_stack([block.x, block.y])
     spread = points.std(axis=0)

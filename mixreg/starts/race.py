@@ -195,15 +195,19 @@ def candidate_starts(
     course: Course,
     n_init: int,
     tensors: list[TensorResult],
-    subspace: Array,
+    subspace: Array | None,
     rng: np.random.Generator,
 ) -> tuple[list[str], Parameters]:
-    """Tensor starts first, then subspace, random and partition starts in turn."""
+    """Tensor starts first, then subspace, random and partition starts in turn.
+
+    Without a subspace, partition and random starts only.
+    """
     whitening, k = course.whitening, course.k
     variance = 0.5 * course.linear_whitening.variance
     stacks = [course.lift(start_from(t, k, variance, rng).stacked()) for t in tensors[:n_init]]
     kinds = ["tensor"] * len(stacks)
     cycle = ["subspace", "partition", "subspace", "random", "subspace"]
+    cycle = ["partition", "random"] if subspace is None else cycle
     wanted = [cycle[i % len(cycle)] for i in range(max(0, n_init - len(stacks)))]
     for kind in ("subspace", "random", "partition"):
         runs = wanted.count(kind)
@@ -282,10 +286,12 @@ def _rounds(
 ) -> tuple[list[TensorResult], list[tuple[str, Fit]], Fit | None]:
     """Rounds of short runs, until two head the same way or one is certified."""
     linear, white, k = course.linear, course.linear_whitening, course.k
-    subspace = find_subspace(linear, white, k)
-    span = np.linalg.qr(np.column_stack([white.pooled, subspace]))[0]
-    options = TensorStart(n_starts=30 * k, n_iter=20)
-    tensors = tensor_results(linear, white.has_constant, k, options, rng, within=span)
+    subspace, tensors = None, []
+    if course.mixture.family.moments:
+        subspace = find_subspace(linear, white, k)
+        span = np.linalg.qr(np.column_stack([white.pooled, subspace]))[0]
+        options = TensorStart(n_starts=30 * k, n_iter=20)
+        tensors = tensor_results(linear, white.has_constant, k, options, rng, within=span)
     pool: list[tuple[str, Fit]] = []
     certified: Fit | None = None
     for number in range(effort.rounds):

@@ -1,0 +1,30 @@
+"""Which coefficients are elasticities: those of logs, where the response is on a log scale."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from mixreg.families import Joint
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
+
+
+def log_terms(res: MixRegResults) -> dict[str, str]:
+    """Regressors whose coefficients are elasticities, and what is inside their log."""
+    family, found = res.model.family, {}
+    link = getattr(family, "link_name", "identity")
+    parts = [("", link, res.model.endog_names)]
+    if isinstance(family, Joint):
+        each = zip(family.names, family.families, strict=True)
+        parts = [(f"{name}: ", one.link_name, name) for name, one in each]
+    for prefix, link, name in parts:
+        terms = [t for t in res.coefficients.index if t.startswith(prefix)]
+        for term in terms if link == "log" or LOG.fullmatch(name) else ():
+            match = LOG.fullmatch(inner := term.removeprefix(prefix))
+            if match and sum(inner in t.removeprefix(prefix) for t in terms) == 1:
+                found[term] = prefix + match[1].strip()
+    return found

@@ -1,0 +1,302 @@
+"""One response or several that share a label: from formulas to stacked rows.
+
+Several responses are stacked: an observation has one row for each of them, in
+one unit, and every response has columns of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from patsy.eval import EvalEnvironment
+
+from mixreg import design as designs
+from mixreg.declare import Declared, RowColumns, known_by_group, whole_sets
+from mixreg.errors import InputError, NotAvailableError
+from mixreg.families import Choice, Family, Joint, make_families, make_family
+from mixreg.families.joint import GaussianPart
+from mixreg.fitting import surrogate
+from mixreg.mixture import Mixture
+from mixreg.options import number
+from mixreg.params import Layout
+from mixreg.sources import MemorySource
+from mixreg.whitening import Whitening, for_family, gate_basis, joined, triangle, whitening
+
+if TYPE_CHECKING:
+    from mixreg.model import MixReg
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+BY_RESPONSE = ("offset", "exposure", "trials")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A response as the user gave it.
+
+    Attributes
+    ----------
+    design : Design
+    table : Table
+    columns : RowColumns
+        Resolved.
+    names : dict
+        Names of those columns.
+    family : Family
+    """
+
+    design: designs.Design
+    table: designs.Table
+    columns: RowColumns
+    names: dict[str, Any]
+    family: Family
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response of a model.
+
+    Attributes
+    ----------
+    design : Design
+    family : Family
+    names : dict
+        Names of columns such as offset and trials.
+    columns : slice
+        Its regressors among those of all responses.
+    offset : (n,) array or None
+        Known part of the linear predictor, in the user's order.
+    has_trials : bool
+    length : float
+        Range of a background component.
+    """
+
+    design: designs.Design
+    family: Family
+    names: dict[str, Any]
+    columns: slice
+    offset: Array | None
+    has_trials: bool
+    length: float
+
+    @property
+    def name(self) -> str:
+        """Name of the response."""
+        return self.design.response
+
+
+def families_of(
+    family: Any, link: Any, equal_variance: Any, variance_ratio: Any, formulas: Sequence[Any]
+) -> list[Family]:
+    """The family of each response."""
+    ratio = number("variance_ratio", variance_ratio, 1e-12, 1.0)
+    if ratio == 1:
+        raise InputError("variance_ratio=1 means one variance; use equal_variance=True")
+    if len(formulas) == 1:
+        one = family[0] if isinstance(family, list) and len(family) == 1 else family
+        return [make_family(one, link, bool(equal_variance), ratio)]
+    return make_families(family, link, bool(equal_variance), ratio, len(formulas))
+
+
+def of_responses(given: RowColumns, formulas: Sequence[str]) -> list[RowColumns]:
+    """The columns of each response; of several, some are dicts by response."""
+    if len(formulas) == 1:
+        return [given]
+    names = [str(formula).split("~")[0].strip() for formula in formulas]
+    for argument in BY_RESPONSE:
+        value = getattr(given, argument)
+        if value is not None and not (isinstance(value, dict) and set(value) <= set(names)):
+            raise InputError(
+                f"with several responses, {argument} must be a dict by response, such as "
+                f"{{{names[-1]!r}: 'column'}}; responses are {', '.join(names)}"
+            )
+    if given.choice_set is not None:
+        raise InputError("choice_set needs family='choice', which has no place in a list")
+    return [
+        replace(given, **{a: (getattr(given, a) or {}).get(name) for a in BY_RESPONSE})
+        for name in names
+    ]
+
+
+def read_formulas(
+    formulas: Sequence[str],
+    families: Sequence[Family],
+    columns: Sequence[RowColumns],
+    names: Sequence[dict[str, Any]],
+    frame: pd.DataFrame | None,
+    environment: EvalEnvironment,
+    missing: str,
+    usable: Mask | None,
+) -> list[Given]:
+    """Columns of every response, at the rows at which nothing is missing in any."""
+    read = [
+        designs.from_formula(
+            formula,
+            frame,
+            environment,
+            missing,
+            usable,
+            counts=family.name == "binomial",
+            intercept=not isinstance(family, Choice),
+        )
+        for formula, family in zip(formulas, families, strict=True)
+    ]
+    kept = [table.kept for _, table in read]
+    everywhere = np.asarray(np.logical_and.reduce(kept))
+    if not all(np.array_equal(mask, everywhere) for mask in kept):
+        # Transforms learn from the rows that are kept, so they are made anew.
+        return read_formulas(
+            formulas, families, columns, names, frame, environment, missing, everywhere
+        )
+    parts = zip(read, columns, names, families, strict=True)
+    return [
+        Given(design, whole_sets(table, own, family), own, name, family)
+        for (design, table), own, name, family in parts
+    ]
+
+
+def resolved(given: Sequence[RowColumns], frame: pd.DataFrame | None, namespace: Any) -> Any:
+    """Values of the columns, and the rows at which none is missing (None: all of them)."""
+    columns = [known_by_group(each, frame, namespace) for each in given]
+    masks = [mask for mask in (each.usable() for each in columns) if mask is not None]
+    return columns, np.logical_and.reduce(masks) if masks else None
+
+
+def check_one_response(model: MixReg, what: str) -> None:
+    """Refuse what several responses have no part in."""
+    if len(model.responses) > 1:
+        raise NotAvailableError(
+            f"{what} is for models of one response; this one has {len(model.responses)}, "
+            f"{model.endog_names}"
+        )
+
+
+def joint_design(given: Sequence[Given]) -> designs.Design:
+    """Terms of all responses, with their names: `yp: x`."""
+    if len(given) == 1:
+        return given[0].design
+    names = [each.design.response for each in given]
+    if len(set(names)) < len(names):
+        raise InputError(f"responses must differ; got {', '.join(names)}")
+    terms: list[str] = []
+    slices: dict[str, slice] = {}
+    for each in given:
+        design, before = each.design, len(terms)
+        terms += [f"{design.response}: {term}" for term in design.terms]
+        for term, where in design.term_slices.items():
+            slices[f"{design.response}: {term}"] = slice(before + where.start, before + where.stop)
+    return designs.Design(tuple(terms), ", ".join(names), slices=slices)
+
+
+def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[Response, ...]:
+    """The responses, and where their regressors are."""
+    responses, end = [], 0
+    for each, part in zip(given, parts, strict=True):
+        start, end = end, end + len(each.design.terms)
+        trials, length = part.source.trials is not None, each.family.background(part.source.y)
+        response = Response(
+            each.design, each.family, each.names, slice(start, end), part.offset, trials, length
+        )
+        responses.append(response)
+    return tuple(responses)
+
+
+def joint_family(given: Sequence[Given], shared: tuple[int, ...], equal: bool) -> Family:
+    """The family of a response, or of several."""
+    if len(given) == 1:
+        return given[0].family
+    part = np.repeat(np.arange(len(given)), [len(each.design.terms) for each in given])
+    own = [i for i in range(len(part)) if i not in shared]
+    return Joint(
+        equal,
+        families=tuple(each.family for each in given),
+        names=tuple(each.design.response for each in given),
+        columns=tuple(part[[*own, *shared]].tolist()),
+    )
+
+
+def stacked(sources: Sequence[MemorySource]) -> MemorySource:
+    """Rows of all responses in turns, each with regressors of its own."""
+    first, count = sources[0], len(sources)
+    if count == 1:
+        return first
+    if any((source.weight is None) != (first.weight is None) for source in sources):
+        raise InputError("weights were taken for trials; give trials= for the proportions")
+    rows, ends = first.rows, np.cumsum([source.x.shape[1] for source in sources])
+    x = np.zeros((rows * count, ends[-1]))
+    for i, (source, end) in enumerate(zip(sources, ends, strict=True)):
+        x[i::count, end - source.x.shape[1] : end] = source.x
+
+    def turns(values: list[Array | None], absent: float) -> Array | None:
+        if all(each is None for each in values):
+            return None
+        filled = [np.full(rows, absent) if each is None else each for each in values]
+        return np.ascontiguousarray(np.column_stack(filled).ravel())
+
+    y = turns([source.y for source in sources], 0.0)
+    assert y is not None
+    starts = np.arange(rows) if first.starts is None else first.starts
+    return MemorySource(
+        x,
+        y,
+        first.weight,
+        count * starts,
+        offset=turns([source.offset for source in sources], 0.0),
+        trials=turns([source.trials for source in sources], 1.0),
+        part=np.tile(np.arange(count), rows),
+        z=first.z,
+        known=first.known,
+    )
+
+
+def standard_coordinates(source: MemorySource, family: Family, layout: Layout) -> Whitening:
+    """The coordinates in which a model is fitted to some rows."""
+    if isinstance(family, Joint):
+        sizes, first, parts = np.bincount(family.columns).tolist(), 0, []
+        for i, (each, size) in enumerate(zip(family.families, sizes, strict=True)):
+            own = slice(first, first + size)
+            common = tuple(j - first for j in layout.shared if first <= j < first + size)
+            alone = _response_rows(source, i, len(sizes), own)
+            parts.append(_coordinates(alone, each, layout, layout.terms[own], common))
+            first += size
+        white = joined(parts, layout.shared)
+    else:
+        white = _coordinates(source, family, layout, layout.terms, layout.shared)
+    if source.z is None:
+        return white
+    return replace(white, gate=gate_basis(source.z, source.weight, layout.gate))
+
+
+def _coordinates(
+    source: MemorySource,
+    family: Family,
+    layout: Layout,
+    terms: tuple[str, ...],
+    shared: tuple[int, ...],
+) -> Whitening:
+    """Standard coordinates of one response."""
+    linear = source if family.linear else surrogate(source, Mixture(family))
+    white = whitening(linear.sweep(triangle), terms, shared, rotate=not layout.absent)
+    if isinstance(family, GaussianPart) and family.link_name == "identity":
+        # Its own response can be standardised too: all parts are of order one.
+        return replace(white, linear=white, dispersion=max(white.variance, 1e-8))
+    return white if family.linear else for_family(white)
+
+
+def _response_rows(source: MemorySource, i: int, count: int, columns: slice) -> MemorySource:
+    """The rows of one response out of `count` that take turns."""
+    mine = slice(i, None, count)
+    return MemorySource(
+        source.x[mine, columns],
+        source.y[mine],
+        source.weight,
+        None if source.starts is None else source.starts // count,
+        offset=None if source.offset is None else source.offset[mine],
+        trials=None if source.trials is None else source.trials[mine],
+    )
