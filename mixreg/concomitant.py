@@ -11,68 +11,155 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.columns import as_matrix, column_names, names_in, plain
-from mixreg.design import KEEP_MISSING, Design, formula_error
+from mixreg.design import KEEP_MISSING, Design, formula_error, with_outside
 from mixreg.errors import InputError
+from mixreg.units import plain_value
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 def concomitants(
     formula: Any,
     data: pd.DataFrame | None,
     environment: EvalEnvironment | None,
-    kept: NDArray[np.bool_],
+    kept: Mask,
+    index: pd.Index,
 ) -> tuple[Design, Array]:
     """Columns of a one-sided formula (or of an array), at the rows that were kept."""
     if not isinstance(formula, str):
-        x, _ = as_matrix(formula, None)
-        terms = tuple(f"z{n}" if n.startswith("x") else n for n in column_names(formula, x))
-        if isinstance(formula, pd.DataFrame):
-            terms = tuple(map(str, formula.columns))
-        if len(x) != len(kept):
-            raise InputError(f"concomitant has {len(x)} rows; give {len(kept)}")
-        return Design(terms, ""), x[kept]
+        terms, z = _from_array(formula)
+        if len(z) != len(kept):
+            raise InputError(f"concomitant has {len(z)} rows; give {len(kept)}, one for each row")
+        design, z = Design(terms, ""), z[kept]
+    else:
+        frame, used = _frame(formula, data, environment)
+        columns = () if data is None else tuple(data.columns)
+        made = _evaluate(formula, None if frame is None else frame[kept], environment, columns)
+        info = made.design_info
+        z = np.asarray(made, dtype=float)
+        if frame is None and len(z) == len(kept):
+            z = z[kept]
+        if len(z) == 1 and info.column_names == ["Intercept"]:
+            z = np.ones((int(kept.sum()), 1))
+        terms = tuple(info.column_names)
+        design = Design(terms, "", formula, None, info, frozenset(), frozenset(used))
+    if not terms:
+        raise InputError(f"concomitant={formula!r} has no columns; leave it out, or name some")
+    repeated = {term for term in terms if terms.count(term) > 1}
+    if repeated:
+        raise InputError(f"concomitant has columns with the same name: {', '.join(repeated)}")
+    row, column = np.nonzero(~np.isfinite(z))
+    if row.size:
+        raise InputError(
+            f"concomitant {terms[column[0]]} is infinite in row {plain_value(index[row[0]])!r}; "
+            "drop or correct it"
+        )
+    return design, z
+
+
+def _from_array(values: Any) -> tuple[tuple[str, ...], Array]:
+    """Names and columns of concomitants that were given as they are."""
+    if isinstance(values, (list, tuple)) and values and isinstance(values[0], str):
+        raise InputError(
+            f"concomitant={values!r} is a list of names; write a formula, '~ {' + '.join(values)}'"
+        )
     try:
-        made = patsy.dmatrix(
-            formula,
-            {} if data is None else plain(data[_used(formula, data)][kept]),
-            environment,
-            NA_action=KEEP_MISSING,
+        z, _ = as_matrix(values, None)
+    except InputError as error:
+        raise InputError(str(error).replace("exog", "concomitant")) from error
+    if isinstance(values, (pd.DataFrame, pd.Series)) and getattr(values, "name", "") is not None:
+        return column_names(values, z), z
+    names = column_names(np.asarray(values), z)
+    return tuple(f"z{name[1:]}" if name.startswith("x") else name for name in names), z
+
+
+def _frame(
+    formula: str, data: pd.DataFrame | None, environment: EvalEnvironment | None
+) -> tuple[pd.DataFrame | None, list[Any]]:
+    """Columns that a formula uses, with the caller's arrays brought in."""
+    names = _names(formula)
+    if data is None:
+        return None, []
+    used = [column for column in data.columns if column in names]
+    frame = data[used]
+    if environment is not None:
+        frame = with_outside(frame, names, environment)
+    return plain(frame), used
+
+
+def _evaluate(
+    formula: str, frame: pd.DataFrame | None, environment: Any, columns: tuple[Any, ...]
+) -> Any:
+    try:
+        return patsy.dmatrix(
+            formula, {} if frame is None else frame, environment, NA_action=KEEP_MISSING
         )
     except patsy.PatsyError as error:
-        columns = () if data is None else tuple(data.columns)
         raise formula_error(error, columns) from error
-    x = np.asarray(made, dtype=float)
-    info = made.design_info
-    if len(x) == 1 and len(kept) > 1 and info.column_names == ["Intercept"]:
-        x = np.ones((int(kept.sum()), 1))
-    used = frozenset(_used(formula, data)) if data is not None else frozenset()
-    return Design(tuple(info.column_names), "", formula, None, info, frozenset(), used), x
 
 
-def _used(formula: str, data: pd.DataFrame) -> list[Any]:
-    """Columns of the data that a one-sided formula mentions."""
+def _names(formula: str) -> set[str]:
+    """Variables that a one-sided formula mentions."""
     try:
         described = patsy.ModelDesc.from_formula(formula)
     except patsy.PatsyError as error:
         raise InputError(f"concomitant={formula!r} cannot be read: {error}") from error
     if described.lhs_termlist:
         raise InputError(f"concomitant={formula!r} has a left side; write it as '~ age + income'")
-    names = {
+    return {
         name
         for term in described.rhs_termlist
         for factor in term.factors
         for name in names_in(factor.code)
     }
-    return [column for column in data.columns if column in names]
 
 
-def without_missing(formula: Any, data: pd.DataFrame | None) -> NDArray[np.bool_] | None:
+def usable_rows(
+    formula: Any, data: pd.DataFrame | None, environment: EvalEnvironment | None, missing: str
+) -> Mask | None:
     """Rows at which no concomitant is missing, or None if that is all."""
+    good = _without_missing(formula, data, environment)
+    if missing == "raise" and good is not None and not good.all():
+        what = formula if isinstance(formula, str) else "the concomitants"
+        raise InputError(
+            f"{int((~good).sum())} rows have missing values in {what}; fill them, or use "
+            "missing='drop'"
+        )
+    return good
+
+
+def _without_missing(
+    formula: Any, data: pd.DataFrame | None, environment: EvalEnvironment | None
+) -> Mask | None:
     if formula is None:
         return None
     if not isinstance(formula, str):
-        return np.asarray(pd.DataFrame(np.asarray(formula)).notna().all(axis=1))
-    if data is None:
-        return None
-    return np.asarray(data[_used(formula, data)].notna().all(axis=1))
+        return np.asarray(~np.isnan(_from_array(formula)[1]).any(axis=1))
+    frame, _ = _frame(formula, data, environment)
+    if frame is None:
+        made = np.asarray(_evaluate(formula, None, environment, ()), dtype=float)
+        return None if len(made) == 1 else np.asarray(~np.isnan(made).any(axis=1))
+    good = frame.notna().all(axis=1).to_numpy(copy=True)
+    if good.any():
+        # A transform can make a value missing too.
+        columns = () if data is None else tuple(data.columns)
+        made = np.asarray(_evaluate(formula, frame[good], environment, columns), dtype=float)
+        if len(made) == good.sum():
+            good[np.flatnonzero(good)[np.isnan(made).any(axis=1)]] = False
+    return np.asarray(good)
+
+
+def check_index(values: Any, *others: Any) -> None:
+    """Refuse concomitants of another length, or with another index, than the data."""
+    if values is not None and not isinstance(values, str) and len(values) != len(others[0]):
+        raise InputError(f"concomitant has {len(values)} rows; the data have {len(others[0])}")
+    if not isinstance(values, (pd.DataFrame, pd.Series)):
+        return
+    for other in others:
+        labelled = isinstance(other, (pd.DataFrame, pd.Series))
+        if labelled and not values.index.equals(other.index):
+            raise InputError(
+                "concomitant has another index than the data; align it, as with "
+                "concomitant.reindex(exog.index)"
+            )

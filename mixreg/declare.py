@@ -267,7 +267,8 @@ def known_codes(
     if bad.size:
         row = plain_value(table.index[bad[0]])
         raise InputError(
-            f"known_labels is {np.asarray(labels)[table.kept][bad[0]]!r} in row {row!r}; "
+            f"known_labels is {plain_value(np.asarray(labels)[table.kept][bad[0]])!r} in row "
+            f"{row!r}; "
             f"allowed are {least}..{k}, and missing where the label is not known"
         )
     if missing.all():

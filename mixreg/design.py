@@ -211,7 +211,8 @@ def from_formula(
         kept = np.ones(len(y), dtype=bool) if usable is None else usable
         if len(kept) != len(y):
             raise InputError(
-                f"groups or weights have length {len(kept)}, but the formula gives {len(y)} rows"
+                f"groups, weights or concomitants have length {len(kept)}, but the formula gives "
+                f"{len(y)} rows"
             )
         y, x, index = y[kept], x[kept], index[kept]
         trials = None if trials is None else trials[kept]
@@ -248,7 +249,7 @@ def _usable_rows(
     repeated = {str(column) for column in used if used.count(column) > 1}
     if repeated:
         raise InputError(f"data has several columns named {', '.join(sorted(repeated))}")
-    frame = plain(_with_outside(data[used], names, environment))
+    frame = plain(with_outside(data[used], names, environment))
     kept = frame.notna().all(axis=1).to_numpy()
     kept = kept if usable is None else kept & usable
     _check_missing(kept, missing, used)
@@ -283,7 +284,7 @@ def _column_like(names: set[str], environment: EvalEnvironment) -> set[str]:
     return found
 
 
-def _with_outside(
+def with_outside(
     frame: pd.DataFrame, names: set[str], environment: EvalEnvironment
 ) -> pd.DataFrame:
     """Bring the caller's arrays into the frame, so that rows are dropped from both."""
@@ -328,7 +329,9 @@ def from_arrays(
     kept &= ~np.isnan(y)
     if usable is not None:
         if len(usable) != len(y):
-            raise InputError(f"groups or weights have length {len(usable)}; endog has {len(y)}")
+            raise InputError(
+                f"groups, weights or concomitants have length {len(usable)}; endog has {len(y)}"
+            )
         kept &= usable
     _check_missing(kept, missing, list(terms))
     design = Design(terms, response)
@@ -384,8 +387,8 @@ def _finish(
 def _check_missing(kept: NDArray[np.bool_], missing: str, columns: list[str]) -> None:
     if missing == "raise" and not kept.all():
         raise InputError(
-            f"{int((~kept).sum())} rows have missing values in {', '.join(columns)} or in groups "
-            "or weights; fill them, or use missing='drop'"
+            f"{int((~kept).sum())} rows have missing values in {', '.join(columns)} or in groups, "
+            "weights or concomitants; fill them, or use missing='drop'"
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, Sof
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.variational import Variational
 from mixreg.families import Gaussian
+from mixreg.gating import log_prior, update_gate
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters, log_gating
 from mixreg.priors import Priors
@@ -23,8 +24,13 @@ from mixreg.pruning import run_vb
 from mixreg.runs import run_altmin, run_em, run_resampled
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import condensing_pays, standardised
-from mixreg.starts.candidates import feasible, from_responsibilities, random_directions
-from mixreg.starts.race import Course, Effort, RaceResult, aligned, make_course, race
+from mixreg.starts.candidates import (
+    feasible,
+    from_responsibilities,
+    numbered,
+    random_directions,
+)
+from mixreg.starts.race import Course, Effort, RaceResult, make_course, race
 from mixreg.starts.spurious import suspects
 from mixreg.starts.swap import FINISH, SHORT, finish_best, swapped
 from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
@@ -35,6 +41,8 @@ Method = Literal["em", "altmin", "vb"]
 
 # A component that holds less than this many rows, of average weight, has emptied.
 EMPTY_ROWS = 1.0
+# Newton steps that finish a gate on hard labels.
+GATE_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +163,7 @@ def solve(
         start = mixture.prepare(whitening.start(1))
     elif outcome is None:
         tensors, start = _single_start(source, course, options, rng)
+    start = _renumbered(source, mixture, start)
     if options.method == "vb":
         return source, _bayes(source, course, start, options, tensors, outcome, progress)
     if options.resample is not None:
@@ -162,8 +171,28 @@ def solve(
     else:
         run = run_altmin if options.method == "altmin" else run_em
         fit = run(source, mixture, start, options.control, progress)
+        fit = _settled_numbers(source, mixture, fit, run, options.control)
         fit, revived = _revive(source, course, fit, options, rng)
     return source, _finish(source, mixture, fit, options.method, tensors, outcome, revived)
+
+
+def _renumbered(source: MemorySource, mixture: Mixture, params: Parameters) -> Parameters:
+    """The same mixture with components numbered as known labels say."""
+    if source.known is None:
+        return params
+    block = source.take_units(np.flatnonzero(source.known >= 0)).as_block()
+    return numbered(block, mixture, params.stacked()).run(0)
+
+
+def _settled_numbers(
+    source: MemorySource, mixture: Mixture, fit: Fit, run: Any, control: Control
+) -> Fit:
+    """Run again where a fit ended with numbers that known labels speak against."""
+    other = _renumbered(source, mixture, fit.params)
+    if np.array_equal(other.coef, fit.params.coef):
+        return fit
+    again = run(source, mixture, other, control)
+    return again if again.objective > fit.objective else fit
 
 
 def race_rows(raw: MemorySource, mixture: Mixture, k: int) -> int:
@@ -225,10 +254,10 @@ def _single_start(
         spread = variance if course.whitening.linear is None else course.whitening.dispersion
         start = Parameters.uniform(coef, spread)
         start = feasible(course.source, mixture, mixture.prepare(start), safe)
-        return tensors, aligned(course, start).run(0)
+        return tensors, start.run(0)
     starts = [course.lift(start_from(t, k, variance, rng).stacked()) for t in tensors]
     stack = feasible(course.source, mixture, Parameters.concatenate(starts), safe)
-    stack = aligned(course, stack)
+    stack = numbered(course.source.block, mixture, stack)
     if len(starts) == 1:
         return tensors, stack.run(0)
     # With an intercept there is one start for each trial noise variance; the
@@ -278,10 +307,10 @@ def _finish(
     hard = source.sweep(HardAssignment(mixture), fit.params.stacked())
     family, params = mixture.family, fit.params
     if method == "altmin":
-        params = _weighed(mixture, params, hard)
+        params = _weighed(source, mixture, params, hard)
     soft = source.sweep(SoftAssignment(mixture), params.stacked())
     if mixture.exchangeable:
-        params = params.by_weight(None if mixture.gate_terms == 1 else soft.count[:, 0])
+        params = params.by_weight(average_prior(source, params))
         soft = source.sweep(SoftAssignment(mixture), params.stacked())
     exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None
     objective = np.inf if exact else float(soft.objective[0])
@@ -334,7 +363,17 @@ def _bayes(
     )
 
 
-def _weighed(mixture: Mixture, params: Parameters, hard: MixtureStatistics) -> Parameters:
+def average_prior(source: MemorySource, params: Parameters) -> Array:
+    """Class probabilities, averaged over units where they depend on concomitants."""
+    if source.z is None:
+        return params.weights
+    prior = np.exp(log_prior(source.as_block(), params))
+    return np.asarray(np.average(prior, axis=1, weights=source.weight))
+
+
+def _weighed(
+    source: MemorySource, mixture: Mixture, params: Parameters, hard: MixtureStatistics
+) -> Parameters:
     """Dispersions and weights from hard labels, which AltMin does without."""
     family = mixture.family
     if isinstance(family, Gaussian):
@@ -342,5 +381,12 @@ def _weighed(mixture: Mixture, params: Parameters, hard: MixtureStatistics) -> P
         variance = family.variances(squares, hard.family.size[:, 0])
         params = replace(params, dispersion=variance)
     if hard.gate is not None:
+        for _ in range(GATE_STEPS):
+            sums = source.sweep(HardAssignment(mixture), params.stacked())
+            gate = update_gate(sums.count, sums.gate, params.stacked())[:, 0]
+            done = np.abs(gate - params.gating).max() < 1e-10
+            params = replace(params, gating=gate)
+            if done:
+                break
         return params
     return replace(params, gating=log_gating(hard.count[:, 0] / hard.count.sum()))

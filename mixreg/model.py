@@ -26,6 +26,7 @@ from mixreg.options import (
     absent_terms,
     as_data,
     check_cov_type,
+    check_differences,
     check_k,
     cluster_codes,
     flat,
@@ -135,12 +136,13 @@ class MixReg:
         frame = exog if isinstance(exog, pd.DataFrame) else None
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         columns = known_by_group(given, frame, None)
-        usable = _both(columns.usable(), gates.without_missing(concomitant, None))
+        gates.check_index(concomitant, exog, endog)
+        usable = _both(columns.usable(), gates.usable_rows(concomitant, None, None, missing))
         counts = made.name == "binomial"
         design, table = designs.from_arrays(endog, exog, missing, usable, counts)
         table, gate = whole_sets(table, columns, made), None
         if concomitant is not None:
-            gate = gates.concomitants(concomitant, None, None, table.kept)
+            gate = gates.concomitants(concomitant, None, None, table.kept, table.index)
         self._declare(
             [Given(design, table, columns, given.names(), made)], gate, k, shared, only, noise
         )
@@ -223,14 +225,15 @@ class MixReg:
                 raise InputError(f"subset={subset!r} chooses no rows of data")
             frame, columns = frame[mask], [one.choose(mask) for one in columns]
             usable = None if usable is None else usable[mask]
-        usable = _both(usable, gates.without_missing(concomitant, frame))
+        usable = _both(usable, gates.usable_rows(concomitant, frame, environment, missing))
         names = [one.names() for one in each]
         parts = read_formulas(
             formulas, families, columns, names, frame, environment, missing, usable
         )
         gate = None
         if concomitant is not None:
-            gate = gates.concomitants(concomitant, frame, environment, parts[0].table.kept)
+            table = parts[0].table
+            gate = gates.concomitants(concomitant, frame, environment, table.kept, table.index)
         model = cls.__new__(cls)
         model._declare(parts, gate, k, shared, only, noise)
         return model
@@ -258,6 +261,7 @@ class MixReg:
         common = shared_terms(shared, design)
         equal = any(g.family.equal_dispersion for g in given)
         self.family = family = joint_family(given, common, equal)
+        check_differences(self.k, design, common, family)
         absent = absent_terms(only, design, common, self.k)
         gate_terms = () if self.gate_design is None else self.gate_design.terms
         self.layout = Layout(
@@ -403,6 +407,10 @@ class MixReg:
         start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
         check_cov_type(cov_type, method)
+        if method == "altmin" and self.noise:
+            raise InputError(
+                "method='altmin' has no background component; use method='em', or noise=False"
+            )
         clusters = cluster_codes(cov_type, cov_kwds, units, self.kept, self.nobs)
         problem, counted = self.problem(), source.counted()
         if counted is not None:

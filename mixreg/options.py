@@ -13,6 +13,7 @@ from mixreg.design import Design
 from mixreg.errors import InputError
 from mixreg.estimators import Control
 from mixreg.estimators.expectation import HardAssignment
+from mixreg.families import Family
 from mixreg.fitting import Options
 from mixreg.inference.covariance import COV_TYPES
 from mixreg.mixture import Mixture
@@ -145,7 +146,7 @@ def make_start(init: Any, model: MixReg) -> Any:
     values = np.asarray(init)
     if values.ndim == 2:
         return start_from_coefficients(values, model)
-    return start_from_labels(values, model.source, model.units, model.kept, model.k)
+    return start_from_labels(values, model)
 
 
 def start_from_coefficients(coef: Any, model: MixReg) -> Parameters:
@@ -180,10 +181,12 @@ def _by_term(frame: pd.DataFrame, terms: tuple[str, ...]) -> Any:
     return frame.loc[list(terms)].to_numpy().T
 
 
-def start_from_labels(
-    labels: NDArray[Any], source: MemorySource, units: Units, kept: NDArray[np.bool_], k: int
-) -> Array:
-    """Responsibilities (k, units) from labels 1..k, one a row or group."""
+def start_from_labels(labels: NDArray[Any], model: MixReg) -> Array:
+    """Responsibilities (k, units) from labels 1..k, one a row or group.
+
+    Label 0, of the background, is everyone's in equal parts.
+    """
+    source, units, kept, k = model.source, model.units, model.kept, model.k
     if len(labels) == len(kept):
         labels = labels[kept]
     rows = int(kept.sum())
@@ -194,11 +197,12 @@ def start_from_labels(
         raise InputError(
             f"init labels have length {len(labels)}; give one for each of {rows} rows" + groups
         )
-    if not np.array_equal(np.unique(labels), np.arange(1, k + 1)):
+    own = labels[labels != 0] if model.noise else labels
+    if not np.array_equal(np.unique(own), np.arange(1, k + 1)):
         raise InputError(
             f"init labels must use each of 1..{k}; got {np.unique(labels)[:10].tolist()}"
         )
-    return one_hot(labels.astype(np.intp) - 1, k)
+    return one_hot(labels.astype(np.intp) - 1, k) + (labels == 0) / k
 
 
 def cluster_codes(
@@ -238,7 +242,11 @@ def shared_terms(shared: Any, design: Design) -> tuple[int, ...]:
     """Columns of the terms that do not vary across components."""
     if shared is None:
         return ()
-    names = [shared] if isinstance(shared, str) else list(shared)
+    if isinstance(shared, str):
+        shared = [shared]
+    if not isinstance(shared, (list, tuple, set)) or not all(isinstance(n, str) for n in shared):
+        raise InputError(f"shared={shared!r} must be a list of terms, such as ['price']")
+    names = list(shared)
     return tuple(sorted({i for name in names for i in _columns_of(name, design, "shared")}))
 
 
@@ -246,6 +254,9 @@ def _columns_of(name: Any, design: Design, argument: str) -> list[int]:
     """Columns of a term, or the one column of that name."""
     if name in design.terms:
         return [design.terms.index(name)]
+    bare = ["".join(str(term).split()) for term in design.terms]
+    if "".join(str(name).split()) in bare:
+        return [bare.index("".join(str(name).split()))]
     slices = design.term_slices
     if name not in slices:
         raise InputError(
@@ -253,6 +264,16 @@ def _columns_of(name: Any, design: Design, argument: str) -> list[int]:
             f"{', '.join([*slices] or design.terms)}"
         )
     return list(range(slices[name].start, slices[name].stop))
+
+
+def check_differences(k: int, design: Design, shared: tuple[int, ...], family: Family) -> None:
+    """Refuse components that have nothing to differ in."""
+    same = family.dispersion_name is None or family.equal_dispersion
+    if k > 1 and len(shared) == len(design.terms) and same:
+        raise InputError(
+            "all terms are shared, so the components do not differ in anything; leave one out of "
+            "shared="
+        )
 
 
 def absent_terms(

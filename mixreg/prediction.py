@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mixreg.columns import as_frame
 from mixreg.declare import check_range, in_sets
+from mixreg.design import Design
 from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Choice, Family, Rows
@@ -147,13 +148,28 @@ def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) 
         groups = sets if groups is None else groups
     if model.units.labels is not None and groups is not None:
         rows.groups = pd.Index(groups)
-    if model.gate_design is not None:
-        try:
-            rows.z = model.gate_design.regressors(new)[0]
-        except InputError:
-            # Without concomitants, classes have their average probabilities.
-            rows.z = None
+    rows.z = _new_concomitants(model.gate_design, new, columns.get("concomitant"), len(rows))
     return rows
+
+
+def _new_concomitants(gate: Design | None, new: Any, given: Any, n: int) -> Array | None:
+    """Concomitants of new rows, or None where they are not there.
+
+    Classes then have their average probabilities.
+    """
+    if gate is None:
+        return None
+    wanted = gate.right_columns if gate.right is not None else frozenset(gate.terms)
+    if given is None:
+        if not isinstance(new, (pd.DataFrame, dict, pd.Series)):
+            return None
+        given = as_frame(new)
+        if not wanted <= set(given.columns):
+            return None
+    z = gate.regressors(given)[0]
+    if len(z) != n:
+        raise InputError(f"concomitant has {len(z)} rows, but there are {n} new rows")
+    return z
 
 
 def _new_offset(offset: Any, exposure: Any, index: pd.Index) -> Array | None:
@@ -341,21 +357,22 @@ def draw(
         rows = each_family.rows_at(source.y[at], eta[at], its_spread, trials)
         y[at] = each_family.draw(rows, rng)
         if model.noise:
-            even = _draw_background(each_family, rows, rng)
+            even = _draw_background(model.responses[i], rows, rng)
+            if family.linear and model.offset is not None:
+                even = even - model.units.sort(model.offset)
             y[at] = np.where(each[at] == res.k, even, y[at])
     if family.linear and model.offset is not None:
         y = y + model.units.sort(model.offset)
     return np.asarray(y), classes
 
 
-def _draw_background(family: Family, rows: Rows, rng: np.random.Generator) -> Array:
+def _draw_background(response: Response, rows: Rows, rng: np.random.Generator) -> Array:
     """Responses spread evenly over the range of the background."""
-    n = len(rows.y)
+    family, n = response.family, len(rows.y)
     if family.name == "binomial":
         m = np.ones(n) if rows.trials is None else rows.trials
         return np.floor(rng.random(n) * (m + 1)) / m
-    length = family.background(rows.y)
     if family.name in ("poisson", "negativebinomial"):
-        return np.floor(rng.random(n) * length)
-    low = 0.0 if family.name == "gamma" else float(rows.y.min())
-    return np.asarray(low + rng.random(n) * length)
+        return np.floor(rng.random(n) * response.length)
+    low = 0.0 if family.name == "gamma" else response.low
+    return np.asarray(low + rng.random(n) * response.length)

@@ -73,8 +73,8 @@ class Response:
     offset : (n,) array or None
         Known part of the linear predictor, in the user's order.
     has_trials : bool
-    length : float
-        Range of a background component.
+    length, low : float
+        Range of a background component, and where it begins.
     """
 
     design: designs.Design
@@ -84,6 +84,7 @@ class Response:
     offset: Array | None
     has_trials: bool
     length: float
+    low: float
 
     @property
     def name(self) -> str:
@@ -199,9 +200,19 @@ def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[R
     responses, end = [], 0
     for each, part in zip(given, parts, strict=True):
         start, end = end, end + len(each.design.terms)
-        trials, length = part.source.trials is not None, each.family.background(part.source.y)
+        y = each.table.y
+        if part.units.weight is not None:
+            # Rows that do not count have no part in the range either.
+            y = y[np.asarray(part.units.to_rows(part.units.weight, len(y))) > 0]
         response = Response(
-            each.design, each.family, each.names, slice(start, end), part.offset, trials, length
+            each.design,
+            each.family,
+            each.names,
+            slice(start, end),
+            part.offset,
+            part.source.trials is not None,
+            each.family.background(y),
+            float(y.min()),
         )
         responses.append(response)
     return tuple(responses)

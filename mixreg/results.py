@@ -17,8 +17,7 @@ from statsmodels.base.model import LikelihoodModelResults
 from mixreg import segments as market
 from mixreg.diagnostics import Diagnostics, diagnose
 from mixreg.errors import InputError, NotAvailableError
-from mixreg.fitting import Options, Solution
-from mixreg.gating import log_prior
+from mixreg.fitting import Options, Solution, average_prior
 from mixreg.inference.delta import willingness_to_pay
 from mixreg.inference.estimate import Estimate
 from mixreg.params import Parameters, log_gating
@@ -116,11 +115,7 @@ class MixRegResults:
 
     @cached_property
     def _weights(self) -> Array:
-        source, params = self.model.source, self._estimate.params
-        if source.z is None:
-            return params.weights
-        prior = np.exp(log_prior(source.as_block(), params))
-        return np.asarray(np.average(prior, axis=1, weights=source.weight))
+        return average_prior(self.model.source, self._estimate.params)
 
     def _average_gate(self) -> Parameters:
         """The mixture with class probabilities at their averages."""
@@ -400,8 +395,8 @@ class MixRegResults:
             of the group; otherwise the class probabilities. "label": the most
             probable component. Of several responses, those that `new` has count.
         **columns : array, optional
-            `groups`, `offset`, `exposure`, `trials` or `choice_set` of the new
-            rows, where `new` has no column of that name. Without a choice set,
+            `groups`, `offset`, `exposure`, `trials`, `choice_set` or `concomitant`
+            of the new rows, where `new` has no column of that name. Without a choice set,
             all rows are one. With several responses, dicts as in `from_formula`.
 
         Returns
@@ -409,7 +404,8 @@ class MixRegResults:
         Series or DataFrame with the index of `new`; rows with missing
         regressors are NaN (labels: <NA>).
         """
-        unknown = set(columns) - {"groups", "offset", "exposure", "trials", "choice_set"}
+        known = {"groups", "offset", "exposure", "trials", "choice_set", "concomitant"}
+        unknown = set(columns) - known
         if unknown:
             raise InputError(f"predict does not know {', '.join(sorted(unknown))}")
         return predict(self, new, which, columns)

@@ -255,7 +255,7 @@ def _coefficient_table(
     """Coefficients with standard errors, z, p and intervals; with odds ratios if asked."""
     header = ["coef", "std err", "z", "P>|z|", *_interval_names(alpha)]
     coef = results._estimate.vector[index]
-    ratios = [[forg(float(np.exp(min(c, 700.0))), prec=4)] for c in coef] if odds else None
+    ratios = [[forg(float(np.exp(min(c, 700.0))), prec=4).strip()] for c in coef] if odds else None
     header += ["OR"] if odds else []
     if results._estimate.cov is None:
         numbers = [[forg(c, prec=4), *["-"] * 5] for c in coef]
@@ -269,7 +269,14 @@ def _coefficient_table(
             ]
         )
         numbers = [
-            [forg(c, prec=4), forg(se), f"{z:.3f}", f"{p:.3f}", forg(low), forg(high)]
+            [
+                forg(c, prec=4).strip(),
+                forg(se).strip(),
+                f"{z:.3f}",
+                f"{p:.3f}",
+                forg(low).strip(),
+                forg(high).strip(),
+            ]
             for c, (se, z, p, low, high) in zip(coef, parts, strict=True)
         ]
     if ratios is not None:
@@ -325,6 +332,11 @@ def _notes(results: MixRegResults) -> list[str]:
         notes.append(
             f"Component {j + 1} is separated: its coefficients run off to infinity, and only the "
             f"log-likelihood means something. Try {remedy}."
+        )
+    if estimate.gate_separated:
+        notes.append(
+            "Concomitants separate the classes: coefficients of the class probabilities run off "
+            "to infinity. Use fewer concomitants."
         )
     if solution.binds:
         parts = [response.family for response in results.model.responses]

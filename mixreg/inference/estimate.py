@@ -44,6 +44,8 @@ class Estimate:
         Log-likelihood, in the user's units.
     separated : tuple of int
         Components (from 0) whose coefficients run off to infinity.
+    gate_separated : bool
+        Whether coefficients of the class probabilities do.
     """
 
     params: Parameters
@@ -54,6 +56,7 @@ class Estimate:
     regular: bool
     llf: float
     separated: tuple[int, ...] = ()
+    gate_separated: bool = False
 
     @property
     def finite_cov(self) -> Array:
@@ -117,13 +120,14 @@ def estimate(
     if clusters is not None:
         description = description.format(clusters=int(clusters.max()) + 1)
     cov, lost = covariance(sums, cov_type)
-    far = np.zeros(inner.size, dtype=bool)
-    if not mixture.family.linear:
-        coefficients = np.unique(inner.coef_index())
-        far[coefficients[coefficients >= 0]] = True
-        far &= np.diag(cov) > SEPARATED**2
-    index = inner.coef_index()
-    separated = tuple(np.flatnonzero(((far | lost)[index] & (index >= 0)).any(axis=1)).tolist())
+    index, gate = inner.coef_index(), inner.gating_index()
+    on_logs = np.zeros(inner.size, dtype=bool)
+    on_logs[index[index >= 0]] = not mixture.family.linear
+    on_logs[gate] = mixture.gate_terms > 1
+    far = on_logs & (np.diag(cov) > SEPARATED**2)
+    runaway = ((far | lost)[index] & (index >= 0)).any(axis=1)
+    separated = np.flatnonzero(runaway).tolist() if far[index].any() else []
+    gate_separated = bool(far[gate].any())
     cov = back @ cov @ back.T
     lost = (back[:, lost | far] != 0).any(axis=1)
     cov[lost, :] = cov[:, lost] = 0.0
@@ -136,5 +140,6 @@ def estimate(
         description,
         not lost.any(),
         llf,
-        separated if far.any() else (),
+        tuple(separated),
+        gate_separated,
     )

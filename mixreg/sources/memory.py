@@ -141,7 +141,12 @@ class MemorySource:
         if self.rows <= max_rows:
             return self
         units = max(1, int(self.units * max_rows / self.rows))
-        return self.take_units(np.sort(rng.choice(self.units, units, replace=False)))
+        drawn = rng.choice(self.units, units, replace=False)
+        if self.known is not None:
+            # Known labels say which component is which; some of them must be there.
+            known = np.flatnonzero(self.known >= 0)
+            drawn = np.union1d(drawn, rng.permutation(known)[:units])
+        return self.take_units(np.sort(drawn))
 
 
 def standardised(raw: MemorySource, whitening: Whitening) -> MemorySource:

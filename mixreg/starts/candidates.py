@@ -12,6 +12,7 @@ from scipy.cluster.vq import kmeans2
 from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.expectation import GivenAssignment
 from mixreg.families.statistics import unfold_triangle
+from mixreg.metrics import best_order
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.sources import Source
@@ -65,6 +66,23 @@ def feasible(source: Source, mixture: Mixture, params: Parameters, safe: Array) 
             break
         coef[bad] = 0.5 * (coef[bad] + safe)
     return replace(params, coef=coef)
+
+
+def numbered(block: Block | GramBlock, mixture: Mixture, starts: Parameters) -> Parameters:
+    """Number the components of each start so that known labels suit them best."""
+    k = starts.k
+    if block.known is None or k == 1:
+        return starts
+    units = np.flatnonzero((block.known >= 0) & (block.known < k))
+    family = mixture.family
+    state = family.evaluate(block, starts)  # type: ignore[arg-type]
+    density = family.unit_density(block, starts, state)[..., units]  # type: ignore[arg-type]
+    runs = []
+    for run in range(starts.coef.shape[1]):
+        gain = np.zeros((k, k))
+        np.add.at(gain, block.known[units], np.maximum(density[:, run].T, -1e15))
+        runs.append(starts.run(run).permute(best_order(-gain)).stacked())
+    return Parameters.concatenate(runs)
 
 
 def one_hot(labels: NDArray[np.intp], k: int) -> Array:

@@ -17,13 +17,13 @@ from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
-from mixreg.metrics import best_order
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource, MemorySource, condensed
 from mixreg.starts.candidates import (
     feasible,
     from_responsibilities,
+    numbered,
     partitions,
     random_directions,
 )
@@ -226,24 +226,7 @@ def candidate_starts(
         kinds += [kind] * runs
     starts = Parameters.concatenate(stacks)
     starts = feasible(course.source, course.mixture, starts, whitening.pooled)
-    return kinds, aligned(course, starts)
-
-
-def aligned(course: Course, starts: Parameters) -> Parameters:
-    """Number the components of each start so that known labels suit them best."""
-    block = course.source.block
-    if block.known is None:
-        return starts
-    units = np.flatnonzero((block.known >= 0) & (block.known < course.k))
-    family = course.mixture.family
-    state = family.evaluate(block, starts)  # type: ignore[arg-type]
-    density = family.unit_density(block, starts, state)[..., units]  # type: ignore[arg-type]
-    runs = []
-    for run in range(starts.coef.shape[1]):
-        gain = np.zeros((course.k, course.k))
-        np.add.at(gain, block.known[units], np.maximum(density[:, run].T, -1e15))
-        runs.append(starts.run(run).permute(best_order(-gain)).stacked())
-    return Parameters.concatenate(runs)
+    return kinds, numbered(course.source.block, course.mixture, starts)
 
 
 def find_subspace(sample: MemorySource, whitening: Whitening, k: int) -> Array:
