@@ -10,8 +10,9 @@ import numpy as np
 from mixreg import MixReg, Priors
 from mixreg.estimators import EM
 from mixreg.estimators.beliefs import Beliefs
-from mixreg.estimators.variational import Variational
+from mixreg.estimators.variational import Variational, longest_row
 from mixreg.metrics import match_components
+from mixreg.params import Parameters
 from mixreg.sources.memory import standardised
 
 
@@ -64,13 +65,12 @@ def speed() -> None:
         model = MixReg(y, x, k=5)
         problem = model.problem()
         source = standardised(problem.source, problem.whitening)
-        from mixreg.params import Parameters
-
         start = Parameters.uniform(coef, noise**2)
         params = problem.whitening.from_user(start)
         priors = Priors()
         beliefs = Beliefs.around(params, float(source.rows), priors)
-        em, vb = EM(problem.mixture), Variational(problem.mixture, priors)
+        longest = source.sweep(longest_row).value
+        em, vb = EM(problem.mixture), Variational(problem.mixture, priors, longest)
         ratios = []
         for _ in range(7):
             times = []
@@ -94,7 +94,9 @@ def sampled() -> None:
     draws = data.posterior["coef"].to_numpy().reshape(-1, 3, 4)
     gap = np.abs(draws.mean(axis=0) - em.params.to_numpy()[index]) / em.bse.to_numpy()[index]
     ratio = draws.std(axis=0) / em.bse.to_numpy()[index]
-    print(f"pymc against em, n=5000, 8000 draws ({took:.0f} s): means within {gap.max():.3f} ", end="")
+    print(
+        f"pymc against em, n=5000, 8000 draws ({took:.0f} s): means within {gap.max():.3f} ", end=""
+    )
     print(f"standard errors, deviations {ratio.min():.3f} to {ratio.max():.3f} times them")
 
 

@@ -24,9 +24,10 @@ class Priors:
         Dirichlet concentration of each weight. Small values favour few
         components: those that are not needed lose their rows.
     coef_scale : float
-        Prior standard deviation of a standard coefficient: relative to the
-        residual standard deviation in linear regressions, on the scale of the
-        linear predictor in other families.
+        Linear regressions: prior standard deviation of a standard coefficient,
+        in residual standard deviations.
+    link_scale : float
+        Other families: the same on the scale of the linear predictor.
     shape, rate : float
         Linear regressions: the residual variance is inverse gamma, in units of
         the response's variance. Other families: their dispersion is.
@@ -35,14 +36,15 @@ class Priors:
     """
 
     concentration: float = 0.1
-    coef_scale: float = 10.0
+    coef_scale: float = 30.0
+    link_scale: float = 10.0
     shape: float = 1.0
-    rate: float = 0.1
+    rate: float = 1e-3
     gate_scale: float = 2.5
 
     def __post_init__(self) -> None:
         """Refuse improper priors."""
-        for name in ("concentration", "coef_scale", "shape", "rate", "gate_scale"):
+        for name in ("concentration", "coef_scale", "link_scale", "shape", "rate", "gate_scale"):
             value: Any = getattr(self, name)
             try:
                 good = 0 < float(value) < np.inf

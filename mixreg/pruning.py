@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
-from mixreg.estimators.variational import Variational
+from mixreg.estimators.variational import Variational, longest_row
 from mixreg.params import Parameters
 from mixreg.priors import Priors
 from mixreg.sources import MemorySource, Source
@@ -97,6 +97,7 @@ def run_vb(
     priors = estimator.priors
     rows = float(sum(np.sum(block.size) for block in small.blocks()))
     beliefs = prune(small, estimator, Beliefs.around(start, rows, priors))
+    estimator = replace(estimator, longest=source.sweep(longest_row).value)
     fit = iterate(
         source, estimator, _to_scale(beliefs, priors, source).stacked(), control, progress
     )

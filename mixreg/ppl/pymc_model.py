@@ -97,7 +97,7 @@ def _dispersion(pm: Any, pt: Any, model: MixReg, priors: Priors) -> Graph:
 def _coefficients(pm: Any, pt: Any, model: MixReg, priors: Priors, dispersion: Graph) -> Graph:
     """Standard coefficients (k, p): free ones, shared ones, and zeros."""
     layout, mixture = model.layout, model.mixture
-    scale = priors.coef_scale
+    scale = priors.coef_scale if model.family.linear else priors.link_scale
     own = layout.p - mixture.shared
     spread = scale * pt.sqrt(dispersion)[:, None] if model.family.linear else scale
     parts = []
