@@ -29,6 +29,8 @@ from mixreg.mixture import Mixture
 from mixreg.options import whole
 from mixreg.parallel import run_all
 from mixreg.params import Parameters
+from mixreg.ppl.draws import stack_of
+from mixreg.ppl.inference_data import inference_data
 from mixreg.sources import MemorySource
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ class Bootstrap:
         Replicates asked for.
     reasons : Series
         Replicates left out, by reason.
+    results : MixRegResults
+        The fit that was bootstrapped.
     """
 
     draws: pd.DataFrame
@@ -69,6 +73,12 @@ class Bootstrap:
     kind: str
     n: int
     reasons: pd.Series
+    results: MixRegResults
+
+    def to_arviz(self, seed: int = 0) -> Any:
+        """The draws as ArviZ data, with the groups and names of `MixRegResults.to_arviz`."""
+        stack = stack_of(self.results.model.layout, self.draws.to_numpy())
+        return inference_data(self.results, stack, 1, seed)
 
     @property
     def failed(self) -> int:
@@ -231,7 +241,7 @@ def _collect(res: MixRegResults, kind: str, found: list[Array | str]) -> Bootstr
         )
     number = pd.RangeIndex(len(good), name="replicate")
     draws = pd.DataFrame(np.array(good), number, res.model.param_names)
-    return Bootstrap(draws, res.params, kind, len(found), counts)
+    return Bootstrap(draws, res.params, kind, len(found), counts, res)
 
 
 @dataclass(frozen=True)
