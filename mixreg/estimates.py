@@ -1,0 +1,344 @@
+"""Estimates of a fit, their inference, labels and criteria."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from patsy import PatsyError
+from scipy.special import xlogy
+from scipy.stats import norm, t
+from statsmodels.base.model import LikelihoodModelResults
+
+from mixreg.errors import InputError, NotAvailableError
+from mixreg.fitting import Options, Solution, average_prior
+from mixreg.inference.estimate import Estimate
+from mixreg.params import Parameters, log_gating
+from mixreg.pruning import alive
+
+if TYPE_CHECKING:
+    from mixreg.model import MixReg
+
+Array = NDArray[np.float64]
+
+
+def check_alpha(alpha: Any) -> float:
+    """A level of significance, between 0 and 1."""
+    if not 0 < alpha < 1:
+        raise InputError(f"alpha must lie between 0 and 1; got {alpha!r}")
+    return float(alpha)
+
+
+class Estimates:
+    """What a fit estimated: parameters, labels, inference, criteria.
+
+    Components are numbered from 1 and ordered by weight, largest first.
+    """
+
+    def __init__(
+        self,
+        model: MixReg,
+        solution: Solution,
+        estimate: Estimate,
+        posterior: Array,
+        options: Options,
+    ) -> None:
+        self.model = model
+        self.solution = solution
+        self.method = options.method
+        self.options = options
+        self._estimate = estimate
+        self._posterior = posterior
+        self.cov_type = estimate.cov_type
+
+    def __repr__(self) -> str:
+        """One line."""
+        return (
+            f"<MixRegResults: k={self.k}, n={self.nobs}, llf={self.llf:.6g}, "
+            f"{self.solution.fit.reason}>"
+        )
+
+    # Estimates
+
+    @property
+    def k(self) -> int:
+        """Number of components."""
+        return self.model.k
+
+    @property
+    def components(self) -> pd.Index:
+        """Numbers of the components, 1..k."""
+        return pd.RangeIndex(1, self.k + 1, name="component")
+
+    @property
+    def classes(self) -> pd.Index:
+        """Labels that occur: the components, and 0 for the background if there is one."""
+        numbers = [*self.components, *([0] if self.model.noise else [])]
+        return pd.Index(numbers, name="component") if self.model.noise else self.components
+
+    @property
+    def alive(self) -> list[int]:
+        """Components that hold rows; variational Bayes empties those it does not need."""
+        beliefs = self.solution.beliefs
+        if beliefs is None:
+            return list(self.components)
+        held = alive(beliefs, self.options.priors)
+        return [int(j) for j in self.components[held]]
+
+    @property
+    def elbo(self) -> float:
+        """Evidence lower bound of variational Bayes, in the user's units."""
+        if self.solution.elbo is None:
+            raise NotAvailableError("only method='vb' has a lower bound; see llf for this fit")
+        return self.model._whitening.log_likelihood(self.solution.elbo)
+
+    @property
+    def weights(self) -> pd.Series:
+        """Mixing weights by component; averages where they depend on concomitants."""
+        return pd.Series(self._weights, self.classes, name="weight")
+
+    @cached_property
+    def _weights(self) -> Array:
+        return average_prior(self.model.source, self._estimate.params)
+
+    def _average_gate(self) -> Parameters:
+        """The mixture with class probabilities at their averages."""
+        params = self._estimate.params
+        return Parameters(params.coef, params.dispersion, log_gating(self._weights))
+
+    @property
+    def coefficients(self) -> pd.DataFrame:
+        """Coefficients, terms x components."""
+        return pd.DataFrame(
+            self._estimate.params.coef.T,
+            pd.Index(self.model.design.terms, name="term"),
+            self.components,
+        )
+
+    @property
+    def scale(self) -> pd.Series | pd.DataFrame:
+        """Residual standard deviation by component; the dispersion in other families.
+
+        With several responses a DataFrame, with a column for each that has one.
+        """
+        family = self.model.family
+        values = self._estimate.params.dispersion**family.scale_power
+        if isinstance(family.scale_name, tuple):
+            frame = pd.DataFrame(values, self.components, list(family.scale_name))
+            return frame[self.model.layout.scale_names]
+        return pd.Series(values, self.components, name=family.dispersion_name or "scale")
+
+    @property
+    def gate(self) -> pd.DataFrame:
+        """Coefficients of the class probabilities, concomitants x components.
+
+        The first component is the reference.
+        """
+        design = self.model.gate_design
+        if design is None:
+            raise NotAvailableError(
+                "class probabilities are constant; declare concomitant='~ age' to model them"
+            )
+        gate = self._estimate.params.gating
+        return pd.DataFrame((gate - gate[:1]).T, pd.Index(design.terms, name="term"), self.classes)
+
+    # Labels
+
+    @property
+    def posterior(self) -> pd.DataFrame:
+        """Probability of each component, rows of the data x components."""
+        rows = self.model.units.to_rows(self._posterior.T, self.nobs)
+        return pd.DataFrame(rows, self.model.index, self.classes)
+
+    @property
+    def labels(self) -> pd.Series:
+        """Most likely component of each row."""
+        return pd.Series(
+            self.model.units.to_rows(self._unit_labels, self.nobs),
+            self.model.index,
+            name="component",
+        )
+
+    @property
+    def _unit_labels(self) -> NDArray[np.int64]:
+        return np.asarray(self.classes.to_numpy()[self._posterior.argmax(axis=0)])
+
+    @property
+    def group_posterior(self) -> pd.DataFrame:
+        """Probability of each component, groups x components."""
+        return pd.DataFrame(self._posterior.T, self._groups(), self.classes)
+
+    @property
+    def group_labels(self) -> pd.Series:
+        """Most likely component of each group."""
+        return pd.Series(self._unit_labels, self._groups(), name="component")
+
+    def _groups(self) -> pd.Index:
+        if self.model.units.labels is None:
+            raise NotAvailableError("the model has no groups; declare them with groups='column'")
+        return self.model.units.labels.rename(self.model.groups_name)
+
+    # Inference, by statsmodels
+
+    @cached_property
+    def _inference(self) -> LikelihoodModelResults:
+        cov = self._estimate.finite_cov
+        names = self.model.param_names
+        stand_in = SimpleNamespace(data=SimpleNamespace(cov_names=names, param_names=names))
+        inner = LikelihoodModelResults(stand_in, self._estimate.vector, cov)
+        inner.use_t = False
+        inner.df_resid = self.df_resid
+        return inner
+
+    def _series(self, values: Array, name: str) -> pd.Series:
+        return pd.Series(values, self.model.param_names, name=name)
+
+    @property
+    def params(self) -> pd.Series:
+        """All free parameters, flat: `x1[1]`, `log(sigma)[1]`, `logit(weight)[2]`."""
+        return self._series(self._estimate.vector, "params")
+
+    @property
+    def bse(self) -> pd.Series:
+        """Standard errors of `params`."""
+        cov = self.cov_params().to_numpy()
+        return self._series(np.sqrt(np.maximum(np.diag(cov), 0.0)), "bse")
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Estimates over standard errors."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (self.params / self.bse).rename("tvalues")
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided p-values, normal."""
+        return self._series(2 * norm.sf(np.abs(self.tvalues)), "pvalues")
+
+    def cov_params(self) -> pd.DataFrame:
+        """Covariance of `params`."""
+        names = self.model.param_names
+        cov = self._inference.cov_params()
+        return pd.DataFrame(np.where(cov >= 1e300, np.inf, cov), names, names)
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Confidence intervals of `params`, normal; credible intervals of variational Bayes."""
+        half = self._quantiles(check_alpha(alpha) / 2) * self.bse
+        return pd.DataFrame({0: self.params - half, 1: self.params + half})
+
+    def _quantiles(self, tail: float) -> Array:
+        """Standard deviations between a parameter's mean and a tail of its distribution."""
+        found = np.full(self.df_model, norm.isf(tail))
+        beliefs = self.solution.beliefs
+        if beliefs is not None:
+            # Posteriors of coefficients are Student's.
+            a = np.maximum(beliefs.shape, 1 + 1e-9)
+            wide = t.isf(tail, 2 * a) * np.sqrt((a - 1) / a)
+            found[self.model.layout.coef_index()] = wide[:, None]
+        return found
+
+    def t_test(self, r_matrix: Any) -> Any:
+        """Test linear hypotheses one by one, as `"x1[1] = x1[2]"`."""
+        return self._test("t_test", r_matrix)
+
+    def wald_test(self, r_matrix: Any) -> Any:
+        """Test linear hypotheses together, as `"x1[1] = x1[2], x1[1] = x1[3]"`."""
+        return self._test("wald_test", r_matrix, scalar=True)
+
+    def _test(self, name: str, hypotheses: Any, **options: Any) -> Any:
+        inference = self._inference
+        try:
+            return getattr(inference, name)(hypotheses, **options)
+        except (PatsyError, ValueError, IndexError, AssertionError) as error:
+            raise InputError(
+                f"the hypothesis {hypotheses!r} cannot be read ({error}); use the names "
+                f"{', '.join(self.model.param_names[:6])}, ..."
+            ) from error
+
+    # Scalars
+
+    @property
+    def llf(self) -> float:
+        """Log-likelihood at the estimates; infinite when the fit is exact."""
+        return self._estimate.llf
+
+    @property
+    def nobs(self) -> int:
+        """Number of rows."""
+        return self.model.nobs
+
+    @property
+    def ngroups(self) -> int | None:
+        """Number of groups, or None."""
+        return self.model.ngroups
+
+    @property
+    def n_units(self) -> float:
+        """Rows or groups that got a label, counted with their weights."""
+        weight = self.model.units.weight
+        return float(self.model.source.units if weight is None else weight.sum())
+
+    @property
+    def df_model(self) -> int:
+        """Number of free parameters."""
+        return self.model.layout.size
+
+    @property
+    def df_resid(self) -> float:
+        """Rows (counted with weights) minus free parameters."""
+        return self.model._whitening.rows / len(self.model.responses) - self.df_model
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion."""
+        return -2 * self.llf + 2 * self.df_model
+
+    @property
+    def bic(self) -> float:
+        """Bayesian criterion; n is the number of groups where there are groups."""
+        return -2 * self.llf + self.df_model * float(np.log(self.n_units))
+
+    @property
+    def entropy(self) -> float:
+        """Entropy of the posterior, summed over rows or groups."""
+        each = -xlogy(self._posterior, self._posterior).sum(axis=0)
+        weight = self.model.units.weight
+        return max(0.0, float(each.sum() if weight is None else weight @ each))
+
+    @property
+    def entropy_r2(self) -> float:
+        """How clearly the components separate: 1 is certain, 0 is a guess."""
+        if len(self.classes) == 1:
+            return 1.0
+        return 1 - self.entropy / (self.n_units * float(np.log(len(self.classes))))
+
+    @property
+    def icl(self) -> float:
+        """Integrated complete likelihood: BIC plus twice the entropy."""
+        return self.bic + 2 * self.entropy
+
+    @property
+    def converged(self) -> bool:
+        """Whether the final run ended by itself."""
+        return self.solution.fit.converged
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations of the final run."""
+        return self.solution.fit.n_iter
+
+    @property
+    def history(self) -> Array:
+        """Log-likelihood at each iteration of the final run; for "altmin", minus the loss.
+
+        The last entry is infinite when the fit is exact.
+        """
+        history = self.solution.fit.history
+        white = self.model._whitening
+        if self.method == "altmin":
+            return white.hard_objective(history)
+        return history - white.log_volume
