@@ -1,6 +1,7 @@
-"""Do 95% intervals cover? Draws from a fit, refitted: `python -m benchmarks coverage`."""
+"""Choosing k, and intervals that cover: `python -m benchmarks coverage`."""
 
 import os
+import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
@@ -8,9 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from mixreg import MixReg
+from mixreg import MixReg, datasets, select_k
 from mixreg.metrics import match_components
 
+SALES = "np.log(VOLUME) ~ DISP + np.log(PRICE)"
 CASES = {
     "gaussian": ("y ~ x1 + x2", {}),
     "poisson": ("y ~ x1 + x2", {"family": "poisson"}),
@@ -50,8 +52,19 @@ def covered(task: tuple[str, int, int]) -> tuple[int, int]:
     return hits, total
 
 
+def selection() -> None:
+    """Time of choosing k on the cheese data."""
+    times = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        select_k(SALES, datasets.cheese(), k=range(1, 7), groups="RETAILER")
+        times.append(time.perf_counter() - begin)
+    print(f"select_k, cheese, k=1..6: {np.median(times):.2f} s [{min(times):.2f} {max(times):.2f}]")
+
+
 def main(draws: int = 500, workers: int = 2) -> None:
     """Print one line a family."""
+    selection()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     print(f"95% intervals of coefficients over {draws} draws by simulate()")
     with ProcessPoolExecutor(workers) as pool:
