@@ -67,6 +67,7 @@ def plain(frame: pd.DataFrame) -> pd.DataFrame:
 
 def as_frame(data: Any) -> pd.DataFrame:
     """New data as a frame: a Series or a dict of scalars is one row."""
+    data = data.to_pandas() if hasattr(data, "to_pandas") else data
     if isinstance(data, pd.DataFrame):
         return plain(data)
     if isinstance(data, pd.Series):

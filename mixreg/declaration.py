@@ -20,10 +20,13 @@ from mixreg.mixture import Mixture
 from mixreg.options import (
     absent_terms,
     as_data,
+    check_attributes,
     check_differences,
     check_k,
+    check_rows,
     shared_terms,
     subset_mask,
+    yes_or_no,
 )
 from mixreg.params import Layout
 from mixreg.responses import (
@@ -185,7 +188,8 @@ class Declaration:
         noise: bool,
     ) -> None:
         table, names = given[0].table, given[0].names
-        self.index, self.kept, self.noise = table.index, table.kept, bool(noise)
+        self.index, self.kept = table.index, table.kept
+        self.noise = yes_or_no("noise", noise)
         self.column_names, self.groups_name = names, names["groups"] or names["choice_set"]
         self.gate_design = None if gate is None else gate[0]
         z = None if gate is None else gate[1]
@@ -194,7 +198,9 @@ class Declaration:
         self.k = min(check_k(k, source) for source in sources)
         self.units, self.sets, self.offset = parts[0].units, parts[0].sets, parts[0].offset
         self.design, self.source = joint_design(given), stacked(sources)
+        self.regressors = parts[0].regressors if len(parts) == 1 else self.source.x
         self.responses, design = make_responses(given, parts), self.design
+        check_attributes(design, self.source)
         common = shared_terms(shared, design)
         equal = any(g.family.equal_dispersion for g in given)
         self.family = family = joint_family(given, common, equal)
@@ -214,12 +220,13 @@ class Declaration:
         )
         lengths = tuple(response.length for response in self.responses)
         background = lengths[0] if len(lengths) == 1 else lengths
+        check_rows(self.layout, self.source, family)
         order = [i for i in range(len(design.terms)) if i not in common] + list(common)
         self.mixture = Mixture(
             family,
             len(common),
             background if self.noise else None,
-            max(1, len(gate_terms)),
+            len(gate_terms),
             self.source.known is not None,
             tuple((j, order.index(i)) for j, i in absent),
         )

@@ -76,12 +76,13 @@ def known_by_group(given: RowColumns, data: pd.DataFrame | None, namespace: Any)
 
 @dataclass(frozen=True)
 class Declared:
-    """Rows in the order of the fit, and what gets a label."""
+    """Rows in the order of the fit, what gets a label, and regressors as they were given."""
 
     source: MemorySource
     units: Units
     offset: Array | None
     sets: NDArray[np.intp] | None
+    regressors: Array
 
 
 def numbers(name: str, values: Any, table: Table) -> Array | None:
@@ -138,7 +139,7 @@ def declare(
     source = _with_offset(source, family, None if offset is None else units.sort(offset))
     if sets is not None:
         source = in_sets(source, units.sort(sets), units.sort(np.asarray(table.index)))
-    return Declared(source, units, offset, sets)
+    return Declared(source, units, offset, sets, units.sort(table.x))
 
 
 def _with_offset(source: MemorySource, family: Family, offset: Array | None) -> MemorySource:
@@ -205,6 +206,12 @@ def whole_sets(table: Table, columns: RowColumns, family: Family) -> Table:
     """Leave out choice sets that missing values made holes in."""
     if not isinstance(family, Choice) or columns.choice_set is None or table.kept.all():
         return table
+    absent = np.flatnonzero(pd.isna(np.asarray(columns.choice_set, dtype=object)))
+    if absent.size:
+        raise InputError(
+            f"choice_set is missing in row number {absent[0] + 1}; say which alternatives it was "
+            "offered with, or leave its whole set out"
+        )
     keys = pd.DataFrame({"set": np.asarray(columns.choice_set)})
     if columns.groups is not None:
         keys["group"] = np.asarray(columns.groups)
@@ -239,8 +246,9 @@ def in_sets(source: MemorySource, codes: NDArray[np.intp], index: Any) -> Memory
                 else (f"{int(chosen[bad[0]])} alternatives chosen")
             )
         raise InputError(
-            f"the choice set that begins at row {row!r} has {what} (there are {bad.size} such "
-            "sets); each set needs two or more alternatives and one of them chosen"
+            f"the choice set that begins at row {row!r} has {what} ({bad.size} of {len(starts)} "
+            "sets are like that); each set needs two or more alternatives and one of them chosen. "
+            "If sets are numbered within respondents, give groups="
         )
     means = np.add.reduceat(source.x, starts, axis=0) / sizes[:, None]
     return replace(source, x=source.x - np.repeat(means, sizes, axis=0), opens=opens)

@@ -178,8 +178,12 @@ def from_formula(
     kept: NDArray[np.bool_] | None = None
     if data is not None:
         data, kept = _usable_rows(data, names, environment, missing, usable)
-        yes_no = [c for c in data.columns if c in left_names and data[c].dtype == bool]
-        data = data.astype(dict.fromkeys(yes_no, float)) if counts and yes_no else data
+        yes_no = [
+            c
+            for c in data.columns
+            if c in left_names and pd.api.types.infer_dtype(data[c]) == "boolean"
+        ]
+        data = data.astype(dict.fromkeys(yes_no, float)) if yes_no else data
     try:
         left, right = patsy.dmatrices(
             formula,

@@ -28,8 +28,9 @@ Array = NDArray[np.float64]
 
 def check_alpha(alpha: Any) -> float:
     """A level of significance, between 0 and 1."""
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha must lie between 0 and 1; got {alpha!r}")
+    good = isinstance(alpha, (int, float, np.floating)) and 0 < alpha < 1
+    if not good:
+        raise InputError(f"alpha must be a number between 0 and 1; got {alpha!r}")
     return float(alpha)
 
 
@@ -216,8 +217,13 @@ class Estimates:
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided p-values, normal."""
-        return self._series(2 * norm.sf(np.abs(self.tvalues)), "pvalues")
+        """Two-sided p-values, normal (Student's for coefficients of variational Bayes)."""
+        z, beliefs = np.abs(self.tvalues.to_numpy()), self.solution.beliefs
+        p = 2 * norm.sf(z)
+        if beliefs is not None:
+            a, index = np.maximum(beliefs.shape, 1 + 1e-9), self.model.layout.coef_index()
+            p[index] = 2 * t.sf(z[index] * np.sqrt(a / (a - 1))[:, None], 2 * a[:, None])
+        return self._series(p, "pvalues")
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of `params`."""

@@ -315,8 +315,10 @@ def _finish(
     exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None
     objective = np.inf if exact else float(soft.objective[0])
     empty = tuple(int(j) for j in _empty(soft, source.rows)) if params.k > 1 else ()
-    by_rows = mixture.plain and source.starts is None and not exact
-    suspect = suspects(params, source.row_weight) if by_rows else np.zeros(0, dtype=bool)
+    suspect = np.zeros(0, dtype=bool)
+    if family.collapses and source.starts is None and not exact:
+        weights = average_prior(source, params)[: params.k]
+        suspect = suspects(params, weights, source.row_weight)
     history, reason = fit.history, fit.reason
     if exact:
         reason = "exact"

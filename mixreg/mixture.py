@@ -38,7 +38,7 @@ class Mixture:
         units; None if there is no such component. It is the last class. With
         several responses, a tuple of their ranges.
     gate_terms : int
-        Number of concomitant variables; 1 when class probabilities are constant.
+        Number of concomitant variables; 0 when class probabilities are constant.
     labelled : bool
         Whether some labels are known, so that components are not exchangeable.
     absent : tuple of (component, standard regressor) pairs
@@ -48,7 +48,7 @@ class Mixture:
     family: Family = field(default_factory=Gaussian)
     shared: int = 0
     background: float | tuple[float, ...] | None = None
-    gate_terms: int = 1
+    gate_terms: int = 0
     labelled: bool = False
     absent: tuple[tuple[int, int], ...] = ()
 
@@ -62,12 +62,6 @@ class Mixture:
         """Dispersions of a component."""
         name = self.family.scale_name
         return sum(n is not None for n in (name if isinstance(name, tuple) else (name,)))
-
-    @property
-    def plain(self) -> bool:
-        """Nothing but regressions whose dispersions can collapse."""
-        simple = not self.shared and self.gate_terms == 1 and self.exchangeable
-        return self.family.collapses and simple and self.background is None
 
     def common(self) -> Mixture:
         """The same mixture with one dispersion for all components."""
@@ -120,7 +114,7 @@ class Mixture:
             gate = gate - np.log(np.exp(gate - gate.max(axis=0)).sum(axis=0)) - gate.max(axis=0)
             little = np.full((1, *gate.shape[1:]), np.log(BACKGROUND_START))
             gate = np.concatenate([gate + np.log(1 - BACKGROUND_START), little])
-        return Parameters(coef, params.dispersion, widen(gate, self.gate_terms))
+        return Parameters(coef, params.dispersion, widen(gate, max(1, self.gate_terms)))
 
 
 def without(sums: FamilyStatistics, absent: tuple[tuple[int, int], ...]) -> FamilyStatistics:

@@ -77,7 +77,8 @@ class MixReg(Declaration):
     equal_variance : bool
         One residual variance (or dispersion) for all components.
     variance_ratio : float
-        Gaussian only. Smallest residual variance as a share of the largest.
+        Smallest residual variance (or dispersion of gamma regressions) as a share
+        of the largest.
         Without such a bound the likelihood is infinite at fits that single out
         a few rows.
     missing : {"drop", "raise"}

@@ -52,6 +52,13 @@ def number(name: str, value: Any, low: float, high: float) -> float:
     return real
 
 
+def yes_or_no(name: str, value: Any) -> bool:
+    """Check a switch."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False; got {value!r}")
+    return bool(value)
+
+
 def make_options(
     method: Any,
     start: Any,
@@ -99,7 +106,7 @@ def _check_conjugate(model: MixReg) -> None:
         f"family={model.family.name!r} with the {model.family.link_name} link": (
             not model.family.linear
         ),
-        "a concomitant model": mixture.gate_terms > 1,
+        "a concomitant model": mixture.gate_terms > 0,
         "shared terms": mixture.shared > 0,
         "terms that only some components have": bool(mixture.absent),
         "equal_variance=True": model.family.equal_dispersion,
@@ -303,19 +310,38 @@ def check_k(k: Any, source: MemorySource) -> int:
     if k > units:
         what = "rows" if source.starts is None else "groups"
         raise InputError(f"k={k} is more than the {units} {what}; use a smaller k")
-    p = source.x.shape[1]
-    if k > 1 and source.rows <= 50 * k * p:
-        distinct = len(np.unique(np.column_stack([source.x, source.y]), axis=0))
-        if distinct < k * p:
-            raise InputError(
-                f"k={k} components with {p} coefficients need at least {k * p} distinct rows; "
-                f"there are {distinct}; use a smaller k or fewer terms"
-            )
     return k
+
+
+def check_attributes(design: Design, source: MemorySource) -> None:
+    """Refuse attributes that are the same for all alternatives of every choice set."""
+    if source.opens is None:
+        return
+    same = [design.terms[i] for i in np.flatnonzero(np.abs(source.x).max(axis=0) < 1e-12)]
+    if same:
+        raise InputError(
+            f"{', '.join(same)} does not vary within choice sets, so it cannot explain a choice; "
+            "make it a concomitant, or let it interact with an attribute"
+        )
+
+
+def check_rows(layout: Layout, source: MemorySource, family: Family) -> None:
+    """Refuse more coefficients than linear regressions of rows can have."""
+    index, k = layout.coef_index(), layout.k
+    needed = np.unique(index[index >= 0]).size
+    if k == 1 or not family.linear or source.starts is not None or source.rows > 50 * needed:
+        return
+    distinct = len(np.unique(np.column_stack([source.x, source.y]), axis=0))
+    if distinct < needed:
+        raise InputError(
+            f"k={k} components with {layout.p} coefficients need at least {needed} distinct rows; "
+            f"there are {distinct}; use a smaller k or fewer terms"
+        )
 
 
 def as_data(data: Any) -> pd.DataFrame:
     """Data as a frame, not empty."""
+    data = data.to_pandas() if hasattr(data, "to_pandas") else data
     try:
         frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame(data)
     except (TypeError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -211,10 +212,23 @@ def component_means(res: MixRegResults, rows: NewRows) -> list[Array]:
 def _shares(eta: Array, sets: NDArray[np.intp] | None, family: Family) -> Array:
     """Means at linear predictors; within choice sets, shares."""
     if sets is None:
-        return family.mean(eta)
+        good = family.in_range(eta)
+        if good is None or (good | np.isnan(eta)).all():
+            return family.mean(eta)
+        warnings.warn(
+            f"{int((~good).any(axis=1).sum())} rows have no mean under the {family.link_name} "
+            "link in some component, and are NaN there; another link, such as 'log', has one "
+            "everywhere",
+            UserWarning,
+            stacklevel=5,
+        )
+        return np.where(good, family.mean(eta), np.nan)
     frame = pd.DataFrame(eta).groupby(sets)
     shares = np.exp(eta - frame.transform("max").to_numpy())
-    return np.asarray(shares / pd.DataFrame(shares).groupby(sets).transform("sum").to_numpy())
+    total = pd.DataFrame(shares).groupby(sets).transform("sum", min_count=0).to_numpy()
+    # A set with an unknown alternative has no known shares.
+    unknown = np.isin(sets, sets[np.isnan(eta).any(axis=1)])
+    return np.where(unknown[:, None], np.nan, shares / total)
 
 
 def component_frame(res: MixRegResults, rows: NewRows) -> pd.DataFrame:
@@ -293,7 +307,7 @@ def _posterior_given(res: MixRegResults, rows: NewRows, codes: NDArray[np.intp])
     if sets is not None:
         source = in_sets(source, units.sort(sets), units.sort(np.asarray(rows.index)[row]))
     params = res._estimate.params
-    if rows.z is None and params.gating.shape[1] > 1:
+    if rows.z is None and model.gate_design is not None:
         params = res._average_gate()
     task = Posterior(model.mixture, hard=res.method == "altmin")
     return pd.DataFrame(source.sweep(task, params).join().T, units.labels)
@@ -325,15 +339,21 @@ def simulate(res: MixRegResults, seed: int) -> pd.DataFrame:
 
 
 def draw(
-    res: MixRegResults, rng: np.random.Generator, params: Parameters | None = None
+    res: MixRegResults,
+    rng: np.random.Generator,
+    params: Parameters | None = None,
+    taken_out: Array | None = None,
 ) -> tuple[Array, NDArray[np.intp]]:
     """Responses of all rows in the order of the fit, and the class of each unit.
 
     They are drawn at the estimates, or at other parameters in the user's units.
+    `taken_out` is an offset that the responses of the fit, and so those drawn,
+    have lost; a background component is even in the responses that have it.
     """
     model, source = res.model, res.model.source
     params = res._estimate.params if params is None else params
     block, family = source.as_block(), model.family
+    offset = None if model.offset is None else model.units.sort(model.offset)
     prior = np.exp(log_prior(block, params))
     prior = np.broadcast_to(prior, (prior.shape[0], source.units))
     uniform = rng.random(source.units)
@@ -358,11 +378,12 @@ def draw(
         y[at] = each_family.draw(rows, rng)
         if model.noise:
             even = _draw_background(model.responses[i], rows, rng)
-            if family.linear and model.offset is not None:
-                even = even - model.units.sort(model.offset)
+            shift = offset if taken_out is None else taken_out
+            if family.linear and shift is not None:
+                even = even - shift
             y[at] = np.where(each[at] == res.k, even, y[at])
-    if family.linear and model.offset is not None:
-        y = y + model.units.sort(model.offset)
+    if family.linear and offset is not None:
+        y = y + offset
     return np.asarray(y), classes
 
 

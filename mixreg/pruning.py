@@ -95,8 +95,8 @@ def run_vb(
         A sample of them, or all.
     """
     priors = estimator.priors
-    rows = float(sum(np.sum(block.size) for block in small.blocks()))
-    beliefs = prune(small, estimator, Beliefs.around(start, rows, priors))
+    beliefs = Beliefs.around(start, source.row_weight, source.total_weight, priors)
+    beliefs = prune(small, estimator, beliefs)
     estimator = replace(estimator, longest=source.sweep(longest_row).value)
     fit = iterate(
         source, estimator, _to_scale(beliefs, priors, source).stacked(), control, progress

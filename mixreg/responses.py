@@ -22,7 +22,7 @@ from mixreg.families import Choice, Family, Joint, make_families, make_family
 from mixreg.families.joint import GaussianPart
 from mixreg.fitting import surrogate
 from mixreg.mixture import Mixture
-from mixreg.options import number
+from mixreg.options import number, yes_or_no
 from mixreg.params import Layout
 from mixreg.sources import MemorySource
 from mixreg.whitening import Whitening, for_family, gate_basis, joined, triangle, whitening
@@ -99,6 +99,9 @@ def families_of(
     ratio = number("variance_ratio", variance_ratio, 1e-12, 1.0)
     if ratio == 1:
         raise InputError("variance_ratio=1 means one variance; use equal_variance=True")
+    equal_variance = yes_or_no("equal_variance", equal_variance)
+    if not formulas:
+        raise InputError("formula is an empty list; give at least one formula")
     if len(formulas) == 1:
         one = family[0] if isinstance(family, list) and len(family) == 1 else family
         return [make_family(one, link, bool(equal_variance), ratio)]

@@ -14,6 +14,7 @@ from mixreg.diagnostics import Diagnostics, diagnose
 from mixreg.errors import InputError
 from mixreg.estimates import Estimates, check_alpha
 from mixreg.inference.delta import willingness_to_pay
+from mixreg.options import whole
 from mixreg.ppl.draws import draw_vectors, predictive, stack_of
 from mixreg.ppl.inference_data import to_arviz
 from mixreg.ppl.sampling import initial_point, sample
@@ -124,7 +125,7 @@ class MixRegResults(Estimates):
             A column with the name of each response and a column "component",
             indexed like the data.
         """
-        return simulate(self, seed)
+        return simulate(self, whole("seed", seed, 0))
 
     # Segments
 
@@ -171,17 +172,19 @@ class MixRegResults(Estimates):
         From the posterior of variational Bayes; for other fits, from the
         asymptotic normal distribution of the estimates.
         """
+        n, seed = whole("n", n, 1), whole("seed", seed, 0)
         return pd.DataFrame(draw_vectors(self, n, seed), columns=self.model.param_names)
 
     def predictive_draws(self, n: int = 100, seed: int = 0) -> pd.DataFrame:
         """Responses drawn from the posterior predictive distribution, (n, rows)."""
         check_one_response(self.model, "predictive_draws")
+        n, seed = whole("n", n, 1), whole("seed", seed, 0)
         stack = stack_of(self.model.layout, draw_vectors(self, n, seed))
         return pd.DataFrame(predictive(self, stack, seed), columns=self.model.index)
 
     def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
         """Draws as ArviZ data: posterior, log-likelihood, posterior predictive, labels."""
-        return to_arviz(self, n, seed)
+        return to_arviz(self, whole("n", n, 1), whole("seed", seed, 0))
 
     def initial_point(self) -> dict[str, Array]:
         """Values of the variables of `model.to_pymc()` at the fit, to start chains at."""

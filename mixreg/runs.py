@@ -58,7 +58,7 @@ def _first_run(
     fit = iterate(data, em, start.stacked(), control, progress)[0]
     if fit.reason == "exact":
         # Hard labels take an exact fit from small residuals to none.
-        hard = iterate(source, AltMin(mixture), fit.params.stacked(), control)[0]
+        hard = iterate(source, AltMin(_hard(mixture)), fit.params.stacked(), control)[0]
         if hard.reason == "exact":
             return replace(hard, history=fit.history, n_iter=fit.n_iter + hard.n_iter), em
         # The noise is tiny but there: EM goes on, and is not stopped by it.
@@ -78,7 +78,7 @@ def run_altmin(
     progress: Progress | None = None,
 ) -> Fit:
     """The paper's alternating minimisation."""
-    return iterate(source, AltMin(mixture), start.stacked(), control, progress)[0]
+    return iterate(source, AltMin(_hard(mixture)), start.stacked(), control, progress)[0]
 
 
 def run_resampled(
@@ -90,7 +90,7 @@ def run_resampled(
 ) -> Fit:
     """The same with a fresh part of the data in each iteration."""
     fresh = tuple(source.split(parts, rng))
-    fit = iterate(source, AltMin(mixture, fresh), start.stacked(), Control(parts))[0]
+    fit = iterate(source, AltMin(_hard(mixture), fresh), start.stacked(), Control(parts))[0]
     return replace(fit, reason="resampled")
 
 
@@ -98,6 +98,11 @@ def _joined(first: Fit, second: Fit) -> Fit:
     """One fit out of two stages; the first step of the second repeats a point."""
     history = np.concatenate([first.history, second.history[1:]])
     return replace(second, history=history, n_iter=first.n_iter + second.n_iter)
+
+
+def _hard(mixture: Mixture) -> Mixture:
+    """The mixture whose M-step minimises squares, also where coefficients are shared."""
+    return mixture.common() if mixture.family.linear else mixture
 
 
 def standard_layout(mixture: Mixture, params: Parameters) -> Layout:
@@ -110,7 +115,7 @@ def standard_layout(mixture: Mixture, params: Parameters) -> Layout:
         family.scale_name,
         family.scale_power,
         tuple(range(p - mixture.shared, p)),
-        ("",) * mixture.gate_terms if mixture.gate_terms > 1 else (),
+        ("",) * mixture.gate_terms,
         mixture.background is not None,
         mixture.absent,
     )

@@ -360,7 +360,7 @@ def _chi_square(values: Array, assigned: NDArray[Any]) -> list[Any]:
 
 def _spans(res: MixRegResults) -> tuple[dict[str, Array], list[str]]:
     """Span (k,) of each main effect's contribution, and the terms left out."""
-    units, x, info = res.model.units, res.model.source.x, res.model.design.right
+    units, x, info = res.model.units, res.model.regressors, res.model.design.right
     if units.weight is not None:
         x = x[units.sort(units.to_rows(units.weight > 0, res.nobs))]
     names, coef = res.model.exog_names, res.coefficients

@@ -21,7 +21,9 @@ from mixreg.inference.lrtest import LRTest, lr_test
 from mixreg.model import MixReg
 from mixreg.options import (
     check_cov_type,
+    check_differences,
     check_k,
+    check_rows,
     cluster_codes,
     make_start,
     number,
@@ -271,6 +273,8 @@ def _with_k(model: MixReg, k: int) -> MixReg:
     other = copy(model)
     other.k = check_k(k, model.source)
     other.layout = replace(model.layout, k=other.k)
+    check_rows(other.layout, model.source, model.family)
+    check_differences(other.k, model.design, model.layout.shared, model.family)
     return other
 
 

@@ -255,7 +255,10 @@ def _coefficient_table(
     """Coefficients with standard errors, z, p and intervals; with odds ratios if asked."""
     header = ["coef", "std err", "z", "P>|z|", *_interval_names(alpha)]
     coef = results._estimate.vector[index]
-    ratios = [[forg(float(np.exp(min(c, 700.0))), prec=4).strip()] for c in coef] if odds else None
+    ratios = None
+    if odds:
+        values = np.exp(np.minimum(coef, 700.0))
+        ratios = [[f"{v:.5g}" if 1e-3 < v < 1e4 else f"{v:.2e}"] for v in values]
     header += ["OR"] if odds else []
     if results._estimate.cov is None:
         numbers = [[forg(c, prec=4), *["-"] * 5] for c in coef]

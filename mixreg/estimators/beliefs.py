@@ -42,11 +42,10 @@ class Beliefs:
     counts: Array
 
     @staticmethod
-    def around(params: Parameters, rows: float, priors: Priors) -> Beliefs:
+    def around(params: Parameters, rows: float, units: float, priors: Priors) -> Beliefs:
         """A start: as if each component had been seen in its share of the rows."""
         lead, p = params.coef.shape[:-1], params.coef.shape[-1]
-        size = rows * params.weights
-        own = size[: params.k]
+        own = rows * params.weights[: params.k]
         factor = np.eye(p) / (own + priors.precision)[..., None, None]
         shape = priors.shape + own / 2
         rate = priors.rate + params.dispersion * own / 2
@@ -55,7 +54,7 @@ class Beliefs:
             np.broadcast_to(factor, (*lead, p, p)).copy(),
             shape,
             rate,
-            priors.concentration + size,
+            priors.concentration + units * params.weights,
         )
 
     @property

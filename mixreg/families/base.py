@@ -253,7 +253,7 @@ class Family:
             info = np.broadcast_to(info.sum(axis=0), info.shape)
             size = size.sum(axis=0)
         # Far from the maximum the curvature can be of the wrong sign.
-        step = score / np.maximum(np.abs(info), 1e-3 * size + 1e-300)
+        step = score / np.maximum(np.abs(info), 1e-3 * np.abs(score) + 1e-12 * size + 1e-300)
         change = np.exp(np.clip(step, -SCALE_STEP, SCALE_STEP))
         new = np.clip(dispersion * change, *self.scale_range)
         return np.maximum(new, self.variance_ratio * new.max(axis=0)) if self.collapses else new

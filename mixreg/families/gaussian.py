@@ -100,7 +100,7 @@ class Gaussian(Family):
     def update(self, sums: FamilyStatistics, params: Parameters, shared: int = 0) -> Parameters:
         """M-step: new coefficients and variances; the gate is left as it is."""
         xx, xe = sums.xx, sums.xe
-        ridge = RIDGE * sums.size.sum(axis=0)
+        ridge = RIDGE * sums.size.sum(axis=0) + 1e-300
         if shared:
             # Components speak about a common coefficient with their precisions.
             precision = 1 / params.dispersion

@@ -47,11 +47,15 @@ class GaussianLink(ExponentialFamily):
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in the log variance."""
-        return np.asarray(0.5 * ((rows.y - rows.mu) ** 2 / rows.dispersion - 1))
+        rows, out = self.inside(rows)
+        found = 0.5 * ((rows.y - rows.mu) ** 2 / rows.dispersion - 1)
+        return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def scale_curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in the log variance."""
-        return np.asarray(0.5 * (rows.y - rows.mu) ** 2 / rows.dispersion)
+        rows, out = self.inside(rows)
+        found = 0.5 * (rows.y - rows.mu) ** 2 / rows.dispersion
+        return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def cross_curvature(self, rows: Rows) -> Array:
         """Minus the mixed derivative: the score, which falls as the variance rises."""

@@ -50,14 +50,14 @@ class NegativeBinomial(ExponentialFamily):
         1 + j / a over j below y, which is exact for large a too.
         """
         y, t = rows.y, rows.dispersion * rows.mu
-        density = sums_below(rows)[0] - (1 / rows.dispersion + y) * np.log1p(t)
+        density = sum_below(rows, 0) - (1 / rows.dispersion + y) * np.log1p(t)
         return np.asarray(density + xlogy(y, rows.mu) - gammaln(y + 1))
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in log alpha."""
         rows, out = self.inside(rows)
         t = rows.dispersion * rows.mu
-        lost = sums_below(rows)[1]
+        lost = sum_below(rows, 1)
         score = lost - _excess(t) / rows.dispersion + (rows.mu - rows.y) * t / (1 + t)
         return np.asarray(score) if out is None else np.where(out, 0.0, score)
 
@@ -66,7 +66,7 @@ class NegativeBinomial(ExponentialFamily):
         inner, out = self.inside(rows)
         t, alpha = inner.dispersion * inner.mu, inner.dispersion
         # The second derivative of each part of the score, term by term.
-        below = sums_below(inner)[2]
+        below = sum_below(inner, 2)
         excess = (t * t / (1 + t) - _excess(t)) / alpha
         found = -(below - excess + (inner.mu - inner.y) * t / (1 + t) ** 2)
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
@@ -101,34 +101,36 @@ class NegativeBinomial(ExponentialFamily):
         return float(y.max() + 1)
 
 
-def sums_below(rows: Rows) -> tuple[Array, Array, Array]:
-    """Sums over j below each count, with s = alpha j: log(1 + s), s / (1 + s), s / (1 + s)^2."""
+def sum_below(rows: Rows, which: int) -> Array:
+    """Sum over j below each count, with s = alpha j: log(1 + s), s / (1 + s), s / (1 + s)^2."""
     alpha, y = rows.dispersion, rows.y
     top = int(y.max()) if y.size else 0
-    if top <= TABLE:
-        index = y.astype(np.intp)
-        if alpha.shape[-1] == 1:
-            return tuple(table[..., index] for table in _tables(alpha, top))  # type: ignore[return-value]
-        values, which = np.unique(alpha, return_inverse=True)
-        found = [
-            table[which.reshape(alpha.shape), index] for table in _tables(values[:, None], top)
-        ]
-        return found[0], found[1], found[2]
-    a = 1 / alpha
-    first = gammaln(y + a) - gammaln(a) - y * np.log(a)
-    inverse = digamma(y + a) - digamma(a)
-    squares = polygamma(1, a) - polygamma(1, y + a)
-    # s / (1 + s) = 1 - a / (a + j), and s / (1 + s)^2 = a / (a + j) - a^2 / (a + j)^2.
-    return first, y - a * inverse, a * inverse - a * a * squares
+    if top > TABLE:
+        return _from_gamma(1 / alpha, y, which)
+    index = y.astype(np.intp)
+    if alpha.shape[-1] == 1:
+        return np.asarray(_table(alpha, top, which)[..., index])
+    values, at = np.unique(alpha, return_inverse=True)
+    return np.asarray(_table(values[:, None], top, which)[at.reshape(alpha.shape), index])
 
 
-def _tables(alpha: Array, top: int) -> list[Array]:
-    """The three sums for all counts up to `top`, last axis; alpha is (..., 1)."""
+def _table(alpha: Array, top: int, which: int) -> Array:
+    """The sum for all counts up to `top`, last axis; alpha is (..., 1)."""
     s = alpha * np.arange(max(top, 1))
-    ratio = s / (1 + s)
+    part = np.log1p(s) if which == 0 else s / (1 + s) ** which
     zero = np.zeros((*s.shape[:-1], 1))
-    parts = (np.log1p(s), ratio, ratio / (1 + s))
-    return [np.concatenate([zero, np.cumsum(part, axis=-1)], axis=-1) for part in parts]
+    return np.concatenate([zero, np.cumsum(part, axis=-1)], axis=-1)
+
+
+def _from_gamma(a: Array, y: Array, which: int) -> Array:
+    """The same by gamma functions, for large counts; a is 1 / alpha."""
+    if which == 0:
+        return np.asarray(gammaln(y + a) - gammaln(a) - y * np.log(a))
+    # s / (1 + s) = 1 - a / (a + j), and s / (1 + s)^2 = a / (a + j) - a^2 / (a + j)^2.
+    inverse = a * (digamma(y + a) - digamma(a))
+    if which == 1:
+        return np.asarray(y - inverse)
+    return np.asarray(inverse - a * a * (polygamma(1, a) - polygamma(1, y + a)))
 
 
 def _excess(t: Array) -> Array:

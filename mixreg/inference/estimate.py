@@ -123,10 +123,10 @@ def estimate(
     index, gate = inner.coef_index(), inner.gating_index()
     on_logs = np.zeros(inner.size, dtype=bool)
     on_logs[index[index >= 0]] = not mixture.family.linear
-    on_logs[gate] = mixture.gate_terms > 1
+    on_logs[gate] = mixture.gate_terms > 0
     far = on_logs & (np.diag(cov) > SEPARATED**2)
     runaway = ((far | lost)[index] & (index >= 0)).any(axis=1)
-    separated = np.flatnonzero(runaway).tolist() if far[index].any() else []
+    separated = np.flatnonzero(runaway).tolist() if (far[index] & (index >= 0)).any() else []
     gate_separated = bool(far[gate].any())
     cov = back @ cov @ back.T
     lost = (back[:, lost | far] != 0).any(axis=1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.blocks import ROW_FIELDS, UNIT_FIELDS
 from mixreg.errors import InputError
 from mixreg.estimators import Control
 from mixreg.inference.replicate import (
@@ -136,12 +137,11 @@ def _check_pair(res0: MixRegResults, res1: MixRegResults) -> None:
     if res0.k >= res1.k:
         raise InputError(f"the second fit must have more components; got k={res0.k} and k={res1.k}")
     one, two = res0.model, res1.model
-    same = (
-        np.array_equal(one.source.y, two.source.y)
-        and np.array_equal(one.source.x, two.source.x)
-        and one.source.row_weight == two.source.row_weight
+    fields = [name for name in (*ROW_FIELDS, *UNIT_FIELDS, "starts") if name != "known"]
+    same = all(
+        np.array_equal(getattr(one.source, name), getattr(two.source, name)) for name in fields
     )
-    if not same or one.ngroups != two.ngroups:
+    if not same:
         raise InputError("the two fits are of different data; fit both to the same rows")
     settings = [_settings(res) for res in (res0, res1)]
     if settings[0] != settings[1]:
@@ -155,10 +155,12 @@ def _settings(res: MixRegResults) -> tuple[object, ...]:
     """All that two fits must have in common, but for the data."""
     family, layout = res.model.family, res.model.layout
     return (
-        type(family),
+        family.name,
         family.link_name,
+        bool(layout.absent),
+        res.model.mixture.labelled,
         family.equal_dispersion,
-        getattr(family, "variance_ratio", None),
+        family.variance_ratio,
         layout.shared,
         layout.gate,
         layout.background,

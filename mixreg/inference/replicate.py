@@ -138,13 +138,16 @@ def drawn(
     res: MixRegResults, source: MemorySource, seeds: list[np.random.SeedSequence]
 ) -> Iterator[Replicate]:
     """Replicates drawn from a fit, one for each seed, at the rows of `source`."""
-    model, stand_in = copy(res.model), copy(res)
+    model, stand_in, taken_out = copy(res.model), copy(res), None
+    if model.family.linear and model.offset is not None:
+        offset = replace(model.source, y=model.units.sort(model.offset))
+        taken_out = repeated(offset).y
     # The response of a linear fit has its offset taken out, and stays that way.
     model.source, model.offset = source, None
     stand_in.model = model
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        y, _ = draw(stand_in, rng)
+        y, _ = draw(stand_in, rng, taken_out=taken_out)
         yield Replicate(int(rng.integers(2**31)), y=y)
 
 

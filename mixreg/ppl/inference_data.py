@@ -56,6 +56,7 @@ def inference_data(
     extra : dict, optional
         More groups, such as sample_stats.
     """
+    check_one_response(res.model, "to_arviz")
     az = arviz()
     model = res.model
     draws = stack.coef.shape[1] // chains

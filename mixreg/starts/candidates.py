@@ -36,7 +36,7 @@ def from_responsibilities(
     Class probabilities are left constant, and the background out of it.
     """
     k, runs = resp.shape[:2]
-    bare = replace(mixture, background=None, gate_terms=1)
+    bare = replace(mixture, background=None, gate_terms=0)
     params = bare.prepare(whitening.start(k).stacked().take(np.zeros(runs, dtype=np.intp)))
     for _ in range(1 if mixture.family.linear else STEPS):
         sums = source.sweep(GivenAssignment(bare, resp), params)
@@ -52,7 +52,9 @@ def feasible(source: Source, mixture: Mixture, params: Parameters, safe: Array) 
     """
     if mixture.family.in_range(np.zeros(1)) is None:
         return params
-    coef = params.coef.copy()
+    coef, goal = params.coef, np.broadcast_to(safe, params.coef.shape).copy()
+    for j, i in mixture.absent:
+        goal[j, ..., i] = 0.0
     for _ in range(MOST_HALVINGS):
         bad = np.zeros(coef.shape[:-1], dtype=bool)
         for block in source.blocks():
@@ -64,7 +66,10 @@ def feasible(source: Source, mixture: Mixture, params: Parameters, safe: Array) 
             bad |= ~good.all(axis=-1)
         if not bad.any():
             break
-        coef[bad] = 0.5 * (coef[bad] + safe)
+        if mixture.shared:
+            # What is common stays common: all components move, or none.
+            bad = np.broadcast_to(bad.any(axis=0), bad.shape)
+        coef = np.where(bad[..., None], 0.5 * (coef + goal), coef)
     return replace(params, coef=coef)
 
 
@@ -82,7 +87,7 @@ def numbered(block: Block | GramBlock, mixture: Mixture, starts: Parameters) -> 
         gain = np.zeros((k, k))
         np.add.at(gain, block.known[units], np.maximum(density[:, run].T, -1e15))
         runs.append(starts.run(run).permute(best_order(-gain)).stacked())
-    return Parameters.concatenate(runs)
+    return mixture.prepare(Parameters.concatenate(runs))
 
 
 def one_hot(labels: NDArray[np.intp], k: int) -> Array:

@@ -16,23 +16,27 @@ from scipy.stats import poisson
 
 from mixreg.params import Parameters
 
+Array = NDArray[np.float64]
+
 # Suspect components have less than this share of the others' deviation ...
 TIGHT = 0.25
 # ... and this many such lines, or more, are expected by chance.
 EXPECTED = 0.01
 
 
-def suspects(params: Parameters, rows: float) -> NDArray[np.bool_]:
+def suspects(params: Parameters, weights: Array, rows: float) -> NDArray[np.bool_]:
     """Components of one mixture that chance would explain, (k,).
 
     Parameters
     ----------
     params : Parameters
         One mixture of rows (not of groups).
+    weights : (k,) array
+        Average class probabilities.
     rows : float
         Number of rows.
     """
-    weights, variance = params.weights, params.dispersion
+    variance = params.dispersion
     k, p = params.coef.shape
     if k == 1:
         return np.zeros(1, dtype=bool)

@@ -17,6 +17,7 @@ from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import normalise
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
+from mixreg.gating import log_prior
 from mixreg.mixture import Mixture, pinned
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource
@@ -102,9 +103,10 @@ def swapped(
     family = mixture.family
     state = family.evaluate(block, params)  # type: ignore[arg-type]
     joint = mixture.log_joint(block, params, state)
-    misfit = family.unit_misfit(block, params, state).min(axis=0) / block.size  # type: ignore[arg-type]
     if family.linear:
         misfit = -np.logaddexp.reduce(joint, axis=0) / block.size
+    else:
+        misfit = family.unit_misfit(block, params, state).min(axis=0) / block.size  # type: ignore[arg-type]
     joint = joint[: params.k]
     misfit = np.argsort(np.argsort(misfit)).astype(float) + 1.0
     stack = np.repeat(joint[:, None], runs, axis=1)
@@ -139,11 +141,14 @@ def ranked(source: BlockSource, mixture: Mixture, fits: list[Fit]) -> list[Fit]:
 def is_suspect(source: BlockSource, mixture: Mixture, fit: Fit) -> bool:
     """Whether some component may be an accident of a few rows."""
     block = source.block
-    if not mixture.plain or fit.reason == "exact":
+    if not mixture.family.collapses or fit.reason == "exact":
         return False
     if isinstance(block, GramBlock) or block.starts is not None:
         return False
-    return bool(suspects(fit.params, block.rows).any())
+    prior = np.exp(log_prior(block, fit.params))[: fit.params.k]
+    weights = np.average(np.broadcast_to(prior, (len(prior), block.units)), axis=1)
+    rows = block.rows if block.weight is None else float(block.weight.sum())
+    return bool(suspects(fit.params, weights, rows).any())
 
 
 def finish_best(
