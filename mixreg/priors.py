@@ -46,14 +46,16 @@ class Priors:
         """Refuse improper priors."""
         for name in ("concentration", "coef_scale", "link_scale", "shape", "rate", "gate_scale"):
             value: Any = getattr(self, name)
-            try:
-                good = 0 < float(value) < np.inf
-            except (TypeError, ValueError):
-                good = False
-            if not good:
+            number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            if not number or not 0 < value < np.inf:
                 raise InputError(
                     f"Priors({name}={value!r}) is improper; give a positive, finite number, or "
                     "leave it out for the default"
+                )
+            if not 1e-6 <= value <= 1e6:
+                raise InputError(
+                    f"Priors({name}={value!r}) is too extreme to compute with; give a number "
+                    "between 1e-6 and 1e6"
                 )
 
     @property

@@ -19,9 +19,8 @@ az = arviz()
 
 import matplotlib.pyplot as plt  # noqa: E402
 
-# PyTensor from a wheel finds no BLAS; ArviZ calls what pandas and matplotlib will drop.
+# ArviZ calls what pandas and matplotlib will drop.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:PyTensor could not link to a BLAS:UserWarning"),
     pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame"),
     pytest.mark.filterwarnings("ignore:Passing a dict or None as alias_mapping"),
 ]

@@ -142,7 +142,9 @@ class Uncertainty:
         # Squares this small need no more than single precision, which is faster.
         kind = np.float32 if np.abs(root).max() < SMALL else np.float64
         first, second = (
-            np.ascontiguousarray(part.transpose(0, 2, 1), dtype=kind).reshape(-1, part.shape[1])
+            np.ascontiguousarray(part.transpose(0, 2, 1), dtype=kind).reshape(
+                k * part.shape[2], part.shape[1]
+            )
             for part in parts
         )
         return Uncertainty((first, second), k, most)
@@ -151,8 +153,9 @@ class Uncertainty:
         """Values of x' V x of every row under every component, (k, rows)."""
         first, second = self.halves
         x = x.astype(first.dtype, copy=False)
-        one = (first @ x.T).reshape(self.k, -1, len(x))
-        two = (second @ x[:, x.shape[1] - second.shape[1] :].T).reshape(self.k, -1, len(x))
+        last = x[:, x.shape[1] - second.shape[1] :]
+        one = (first @ x.T).reshape(self.k, len(first) // self.k, len(x))
+        two = (second @ last.T).reshape(self.k, len(second) // self.k, len(x))
         total = np.einsum("kpn,kpn->kn", two, two)
         total += np.einsum("kpn,kpn->kn", one, one)
         return np.asarray(total)

@@ -135,6 +135,8 @@ def _from_gamma(a: Array, y: Array, which: int) -> Array:
 
 def _excess(t: Array) -> Array:
     """Value of t - log(1 + t), without the cancellation at small t."""
+    if t.size and t.min() >= 1e-3:
+        return np.asarray(t - np.log1p(t))
     small = np.abs(t) < 1e-3
     s = np.where(small, t, 0.0)
     series = s * s * (0.5 - s * (1 / 3 - s * (0.25 - s * 0.2)))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# A logarithm with a larger standard error is not determined by the data.
+VAGUE = 50.0
 # Log densities kept at once, of all draws and units.
 CHUNK = 4_000_000
 
@@ -41,6 +43,15 @@ def draw_vectors(res: MixRegResults, n: int, seed: int) -> Array:
         raise NotAvailableError(
             "the estimates have no finite covariance to draw from; fit with cov_type='oim', or "
             "use res.bootstrap()"
+        )
+    layout = res.model.layout
+    on_logs = np.concatenate([layout.scale_index().ravel(), layout.gating_index()])
+    vague = [on for on in on_logs.tolist() if on >= 0 and cov[on, on] > VAGUE**2]
+    if vague:
+        names = ", ".join(layout.names[on] for on in sorted(set(vague)))
+        raise NotAvailableError(
+            f"the data say next to nothing about {names}; there is no normal distribution to "
+            "draw from. Use res.bootstrap(), or a simpler model"
         )
     return rng.multivariate_normal(res._estimate.vector, cov, size=n, method="eigh")
 

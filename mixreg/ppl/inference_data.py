@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+DIMENSIONS = {
+    "coef": ["component", "term"],
+    "scale": ["component"],
+    "weights": ["class"],
+    "gate": ["class", "gate_term"],
+}
 INSTALL = "python -m pip install 'mixreg[bayes]'"
 
 
@@ -73,42 +79,41 @@ def inference_data(
     }
     if model.units.labels is not None:
         coords["group"] = np.asarray(model.units.labels)
-    name = model.endog_names
-    dims = {
-        "coef": ["component", "term"],
-        "scale": ["component"],
-        "weights": ["class"],
-        "gate": ["class", "gate_term"],
-        name: ["row"],
-        "labels": [unit],
-        "probability": [unit, "class"],
-    }
+    # A variable cannot be called like a dimension.
+    name = model.endog_names if model.endog_names not in coords else "response"
     posterior = {key: by_chain(value) for key, value in variables(res, stack).items()}
     if "gate" in posterior:
         coords["gate_term"] = list(model.layout.gate)
-    y = (
-        model.source.y
-        if model.offset is None or not model.family.linear
-        else (model.source.y + model.units.sort(model.offset))
-    )
-    if model.units.order is not None:
-        back = np.empty_like(y)
-        back[model.units.order] = y
-        y = back
-    log_likelihood = {name: by_chain(log_likelihoods(res, stack))}
-    likelihood_dims = {name: [unit]}
-    data = az.from_dict(
-        posterior=posterior,
-        posterior_predictive={name: by_chain(predictive(res, stack, seed))},
-        observed_data={name: y},
-        constant_data={"labels": res._unit_labels, "probability": res._posterior.T},
-        coords=coords,
-        dims=dims,
-        **(extra or {}),
-    )
-    pointwise = az.from_dict(log_likelihood=log_likelihood, coords=coords, dims=likelihood_dims)
-    data.extend(pointwise)
+    drawn = {name: by_chain(predictive(res, stack, seed))}
+    pointwise = {name: by_chain(log_likelihoods(res, stack))}
+    groups: list[tuple[dict[str, Any], dict[str, list[str]]]] = [
+        ({"posterior": posterior, **(extra or {})}, DIMENSIONS),
+        ({"posterior_predictive": drawn}, {name: ["row"]}),
+        ({"log_likelihood": pointwise}, {name: [unit]}),
+        ({"observed_data": {name: observed(res)}}, {name: ["row"]}),
+        (
+            {"constant_data": {"labels": res._unit_labels, "probability": res._posterior.T}},
+            {"labels": [unit], "probability": [unit, "class"]},
+        ),
+    ]
+    # One group after another: names of variables may repeat across groups.
+    data = None
+    for group, dims in groups:
+        part = az.from_dict(**group, coords=coords, dims=dims)
+        if data is None:
+            data = part
+        else:
+            data.extend(part)
     return data
+
+
+def observed(res: MixRegResults) -> Array:
+    """Responses in the user's order and units."""
+    model = res.model
+    y = model.units.unsort(model.source.y)
+    if model.family.linear and model.offset is not None:
+        y = y + model.offset
+    return np.asarray(y)
 
 
 def variables(res: MixRegResults, stack: Parameters) -> dict[str, Array]:
