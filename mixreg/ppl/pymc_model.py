@@ -8,7 +8,7 @@ import numpy as np
 
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.ppl.density import per_unit, row_density
-from mixreg.ppl.inference_data import INSTALL
+from mixreg.ppl.inference_data import INSTALL, arviz
 from mixreg.priors import Priors
 from mixreg.responses import check_one_response
 from mixreg.sources.memory import standardised
@@ -25,9 +25,11 @@ DEFAULT = Priors(concentration=1.0)
 def pymc() -> tuple[Any, Any]:
     """Import PyMC and PyTensor, or say how to get them."""
     try:
+        # ArviZ warns of its own future when it is first imported, which PyMC does.
+        arviz()
         import pymc as pm
         import pytensor.tensor as pt
-    except ImportError as error:
+    except (ImportError, NotAvailableError) as error:
         raise NotAvailableError(f"this needs PyMC; install it with {INSTALL}") from error
     return pm, pt
 

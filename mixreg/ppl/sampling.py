@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.estimators.expectation import Posterior
 from mixreg.metrics import match_components
 from mixreg.params import Parameters
+from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.inference_data import inference_data
 from mixreg.ppl.pymc_model import present_coefficients, pymc, to_pymc
 from mixreg.priors import Priors
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from mixreg.results import MixRegResults
 
 Array = NDArray[np.float64]
+
+# Units that are looked at to tell components apart.
+MOST_UNITS = 2000
 
 
 def initial_point(res: MixRegResults) -> dict[str, Array]:
@@ -93,23 +98,22 @@ def from_trace(res: MixRegResults, posterior: Any) -> Parameters:
 
 
 def aligned(res: MixRegResults, stack: Parameters) -> Parameters:
-    """Undo label switching: order the components of each draw like the fit's."""
+    """Undo label switching: number the components of each draw like the fit's.
+
+    Components are the same when they hold the same rows or groups.
+    """
     if res.k == 1 or not res.model.mixture.exchangeable:
         return stack
-    features = _features(res, stack)
-    truth = _features(res, res._estimate.params.stacked())[:, 0]
+    source, n = res.model.source, stack.coef.shape[1]
+    some = np.linspace(0, source.units - 1, min(source.units, MOST_UNITS)).astype(np.intp)
+    part = source.take_units(np.unique(some))
+    truth = part.sweep(Posterior(res.model.mixture), res._estimate.params).join()[: res.k]
+    per = max(1, CHUNK // (part.rows * len(res.classes)))
     runs = []
-    for i in range(stack.coef.shape[1]):
-        one = stack.run(i)
-        order = match_components(features[:, i], truth)
-        if not np.array_equal(order, np.arange(res.k)):
-            one = one.permute(order)
-        runs.append(one.stacked())
+    for first in range(0, n, per):
+        few = stack.take(np.arange(first, min(n, first + per)))
+        posterior = part.sweep(Posterior(res.model.mixture), few).join()[: res.k]
+        for i in range(few.coef.shape[1]):
+            order = match_components(posterior[:, i], truth)
+            runs.append(few.run(i).permute(order).stacked())
     return Parameters.concatenate(runs)
-
-
-def _features(res: MixRegResults, stack: Parameters) -> Array:
-    """What tells components apart, in comparable units: (k, runs, features)."""
-    standard = res.model._whitening.from_user(stack)
-    parts = [standard.coef, np.log(standard.dispersion)[..., None]]
-    return np.concatenate(parts, axis=-1)
