@@ -68,7 +68,7 @@ def speed() -> None:
         start = Parameters.uniform(coef, noise**2)
         params = problem.whitening.from_user(start)
         priors = Priors()
-        beliefs = Beliefs.around(params, float(source.rows), priors)
+        beliefs = Beliefs.around(params, float(source.rows), float(source.rows), priors)
         longest = source.sweep(longest_row).value
         em, vb = EM(problem.mixture), Variational(problem.mixture, priors, longest)
         ratios = []

@@ -1,6 +1,6 @@
 """mixreg finds the hidden segments in regression data."""
 
-from mixreg import datasets, metrics, simulate
+from mixreg import datasets, families, metrics, simulate
 from mixreg.errors import (
     ConvergenceWarning,
     DegenerateFitWarning,
@@ -10,7 +10,7 @@ from mixreg.errors import (
 from mixreg.model import MixReg
 from mixreg.priors import Priors
 from mixreg.results import MixRegResults
-from mixreg.selection import lr_test, select_k
+from mixreg.selection import Selection, lr_test, select_k
 from mixreg.starts.tensor import TensorStart
 
 __version__ = "0.1.0"
@@ -23,8 +23,10 @@ __all__ = [
     "MixRegResults",
     "NotAvailableError",
     "Priors",
+    "Selection",
     "TensorStart",
     "datasets",
+    "families",
     "lr_test",
     "metrics",
     "select_k",

@@ -303,7 +303,9 @@ def _prior_notes(results: MixRegResults) -> list[str]:
     ]
     if len(results.alive) < results.k:
         dead = [str(j) for j in results.components if j not in results.alive]
-        notes.append(f"Components {', '.join(dead)} are not needed: no rows are left in them.")
+        one = len(dead) == 1
+        which = f"Component {dead[0]} is" if one else f"Components {', '.join(dead)} are"
+        notes.append(f"{which} not needed: no rows are left in {'it' if one else 'them'}.")
     return notes
 
 

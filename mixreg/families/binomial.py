@@ -94,7 +94,10 @@ class Binomial(ExponentialFamily):
         successes = y * trials
         whole = np.abs(successes - np.round(successes)) < 1e-6 * np.maximum(trials, 1)
         whole &= (trials > 0) & (np.abs(trials - np.round(trials)) < 1e-6)
-        return bad | ~whole, "proportions of a whole number of trials, at least 1"
+        return bad | ~whole, (
+            "proportions of a whole number of trials, at least 1; for counts of successes write "
+            "'successes + failures'"
+        )
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw proportions."""
