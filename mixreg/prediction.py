@@ -374,8 +374,13 @@ def draw(
         trials = None if source.trials is None else source.trials[at]
         trials = trials if each_family.name == "binomial" else None
         its_spread = spread[at] if spread.ndim == 1 else spread[at, i]
-        rows = each_family.rows_at(source.y[at], eta[at], its_spread, trials)
+        good = each_family.in_range(eta[at])
+        inner = eta[at] if good is None else np.where(good, eta[at], np.median(eta[at][good]))
+        rows = each_family.rows_at(source.y[at], inner, its_spread, trials)
         y[at] = each_family.draw(rows, rng)
+        if good is not None:
+            # There is no mean to draw around where the link leads out of the range.
+            y[at] = np.where(good, y[at], np.nan)
         if model.noise:
             even = _draw_background(model.responses[i], rows, rng)
             shift = offset if taken_out is None else taken_out

@@ -189,6 +189,23 @@ def test_predicted_choices_choose_once(found):
         assert (sets == 1).all(axis=None)
 
 
+@pytest.mark.parametrize(
+    ("formula", "options"),
+    [
+        ("gamma ~ x1", {"family": "gamma"}),
+        ("share ~ x1", {"family": "binomial", "link": "identity", "trials": "trials"}),
+    ],
+    ids=["gamma, inverse link", "binomial, identity link"],
+)
+def test_draws_may_leave_the_range_of_means(formula, options):
+    table = customers(seed=3)
+    res = MixReg.from_formula(formula, table, k=2, **options).fit(n_init=4)
+    data = res.to_arviz(200)
+    assert set(data.groups()) == GROUPS
+    assert not np.isnan(data.log_likelihood.to_array()).any()
+    assert res.predictive_draws(200).shape == (200, len(table))
+
+
 def test_predicted_shares_are_of_whole_trials(found):
     y = found("trials")[1].posterior_predictive["share"][0].to_numpy()
     successes = y * customers()["trials"].to_numpy()

@@ -570,6 +570,7 @@ def test_a_column_taken_out_of_the_design_is_a_reference(cards):
         model=SimpleNamespace(
             units=model.units,
             source=SimpleNamespace(x=model.source.x[:, 1:]),
+            regressors=model.source.x[:, 1:],
             design=SimpleNamespace(right=info),
             exog_names=["brand[b]", "brand[c]", "green[T.True]", "price"],
         ),

@@ -75,7 +75,9 @@ def to_pymc(model: MixReg, priors: Priors | None) -> Any:
             wrong = (block.known >= 0) & (np.arange(len(classes))[:, None] != block.known)
             joint = joint + np.where(wrong, -np.inf, 0.0)
         top = pt.max(joint, axis=0)
-        marginal = pt.log(pt.sum(pt.exp(joint - top), axis=0)) + top
+        # Where no component can have made a unit, the density is zero.
+        finite = pt.switch(pt.isinf(top), 0.0, top)
+        marginal = pt.log(pt.sum(pt.exp(joint - finite), axis=0)) + finite
         total = marginal.sum() if block.weight is None else pt.dot(marginal, block.weight)
         pm.Potential("log_likelihood", total - white.rows * np.log(white.scale))
     return built

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.metrics import match_components
+from mixreg.options import whole
 from mixreg.params import Parameters
 from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.inference_data import inference_data
@@ -61,19 +63,22 @@ def sample(
     pm, _ = pymc()
     built = to_pymc(res.model, priors)
     settings: dict[str, Any] = {"init": "adapt_diag", "cores": min(chains, 2), **options}
+    point = initial_point(res)
     if settings.get("nuts_sampler", "pymc") == "pymc":
-        settings["initvals"] = initial_point(res)
+        settings["initvals"] = point
     else:
+        # Other samplers take no initvals, but start where the model says.
         settings.pop("init")
+        for name, value in point.items():
+            built.set_initval(built[name], value)
+    known = {"compute_convergence_checks": False, **settings}
+    if known.pop("return_inferencedata", True) is not True:
+        raise InputError("return_inferencedata=False is not possible; sample returns ArviZ data")
+    counts = {"draws": whole("draws", draws, 1), "tune": whole("tune", tune, 0)}
+    counts["chains"] = whole("chains", chains, 1)
     with built:
         trace = pm.sample(
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            random_seed=seed,
-            progressbar=progress,
-            compute_convergence_checks=False,
-            **settings,
+            **counts, random_seed=whole("seed", seed, 0), progressbar=progress, **known
         )
     stack = aligned(res, from_trace(res, trace.posterior))
     extra = {"sample_stats": {k: v.to_numpy() for k, v in trace.sample_stats.data_vars.items()}}
