@@ -187,7 +187,7 @@ class Contested:
             margin = most + max(0.0, float(np.log(most / NEGLIGIBLE)))
             near = flat > flat.max(axis=0) - margin
             few = np.flatnonzero(np.count_nonzero(near, axis=0) > 1)
-            rows = few if len(few) < 0.8 * block.rows else rows
+            rows = few if len(few) < 0.6 * block.rows else rows
         spread = uncertainty.squares(block.x[rows])
         flat[: uncertainty.k, rows] -= 0.5 * spread
         return Contested(rows, spread)
