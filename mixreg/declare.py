@@ -136,10 +136,11 @@ def declare(
         z=None if z is None else units.to_units(z, "concomitants vary"),
         known=known_codes(columns.known_labels, units, table, k, noise),
     )
+    given = source.x
     source = _with_offset(source, family, None if offset is None else units.sort(offset))
     if sets is not None:
         source = in_sets(source, units.sort(sets), units.sort(np.asarray(table.index)))
-    return Declared(source, units, offset, sets, units.sort(table.x))
+    return Declared(source, units, offset, sets, given)
 
 
 def _with_offset(source: MemorySource, family: Family, offset: Array | None) -> MemorySource:

@@ -371,7 +371,8 @@ def _finish(
         raise InputError(
             f"the response {design.response} is infinite in row {row!r}; drop or correct it"
         )
-    huge = np.flatnonzero((np.abs(x) > HUGE).any(axis=0) & np.isfinite(x).all(axis=0))
+    largest = np.maximum(x.max(axis=0), -x.min(axis=0))  # no copy of the columns
+    huge = np.flatnonzero((largest > HUGE) & np.isfinite(largest))
     if huge.size:
         raise InputError(
             f"column {design.terms[huge[0]]} has values beyond {HUGE:g}, too extreme to square; "
