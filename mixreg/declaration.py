@@ -190,7 +190,7 @@ class Declaration:
         table, names = given[0].table, given[0].names
         self.index, self.kept = table.index, table.kept
         self.noise = yes_or_no("noise", noise)
-        self.column_names, self.groups_name = names, names["groups"] or names["choice_set"]
+        self.groups_name = names["groups"] or names["choice_set"]
         self.gate_design = None if gate is None else gate[0]
         z = None if gate is None else gate[1]
         parts = [declare(g.table, g.columns, g.family, z, k, self.noise) for g in given]

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from mixreg.certificate import certified
 from mixreg.estimators import EM, Control, Fit, iterate
-from mixreg.estimators.altmin import EXACT
+from mixreg.estimators.altmin import EXACT, HardGate
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.variational import Variational
 from mixreg.families import Gaussian
-from mixreg.gating import log_prior, update_gate
+from mixreg.gating import log_prior
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters, log_gating
 from mixreg.priors import Priors
@@ -42,7 +42,7 @@ Method = Literal["em", "altmin", "vb"]
 # A component that holds less than this many rows, of average weight, has emptied.
 EMPTY_ROWS = 1.0
 # Newton steps that finish a gate on hard labels.
-GATE_STEPS = 50
+GATE = Control(max_iter=50, tol=1e-14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,12 +383,6 @@ def _weighed(
         variance = family.variances(squares, hard.family.size[:, 0])
         params = replace(params, dispersion=variance)
     if hard.gate is not None:
-        for _ in range(GATE_STEPS):
-            sums = source.sweep(HardAssignment(mixture), params.stacked())
-            gate = update_gate(sums.count, sums.gate, params.stacked())[:, 0]
-            done = np.abs(gate - params.gating).max() < 1e-10
-            params = replace(params, gating=gate)
-            if done:
-                break
-        return params
+        gate: Parameters = iterate(source, HardGate(mixture), params.stacked(), GATE)[0].params
+        return gate
     return replace(params, gating=log_gating(hard.count[:, 0] / hard.count.sum()))

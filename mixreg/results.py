@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mixreg import segments as market
 from mixreg.diagnostics import Diagnostics, diagnose
+from mixreg.drawing import simulate
 from mixreg.errors import InputError
 from mixreg.estimates import Estimates, check_alpha
 from mixreg.inference.delta import willingness_to_pay
@@ -18,7 +19,7 @@ from mixreg.options import whole
 from mixreg.ppl.draws import draw_vectors, predictive, stack_of
 from mixreg.ppl.inference_data import to_arviz
 from mixreg.ppl.sampling import initial_point, sample
-from mixreg.prediction import predict, simulate
+from mixreg.prediction import predict
 from mixreg.responses import check_one_response
 from mixreg.summary import make_summary
 

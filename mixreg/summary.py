@@ -15,6 +15,7 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from mixreg.gating import log_prior
+from mixreg.notes import notes_of
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -54,7 +55,7 @@ def make_summary(results: MixRegResults, alpha: float) -> Summary:
         summary.tables.append(table)
     if layout.gate:
         summary.tables += _gate_tables(results, alpha, width)
-    notes = [fill(note, width) for note in _notes(results)]
+    notes = [fill(note, width) for note in notes_of(results)]
     summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
     return summary
 
@@ -285,89 +286,3 @@ def _coefficient_table(
     if ratios is not None:
         numbers = [a + b for a, b in zip(numbers, ratios, strict=True)]
     return _table(numbers, header, stubs, title, width)
-
-
-def _sampled(results: MixRegResults) -> bool:
-    """Whether the race looked at fewer rows than count in the fit."""
-    race = results.solution.race
-    return race is not None and race.row_weight < (1 - 1e-9) * results.model._whitening.rows
-
-
-def _prior_notes(results: MixRegResults) -> list[str]:
-    """The priors, and how many components they left alive."""
-    p = results.options.priors
-    notes = [
-        f"Priors, in standard units: weights Dirichlet({p.concentration:g}); coefficients normal "
-        f"with standard deviation {p.coef_scale:g} sigma; variances inverse gamma({p.shape:g}, "
-        f"{p.rate:g})."
-    ]
-    if len(results.alive) < results.k:
-        dead = [str(j) for j in results.components if j not in results.alive]
-        one = len(dead) == 1
-        which = f"Component {dead[0]} is" if one else f"Components {', '.join(dead)} are"
-        notes.append(f"{which} not needed: no rows are left in {'it' if one else 'them'}.")
-    return notes
-
-
-def _notes(results: MixRegResults) -> list[str]:
-    solution, estimate = results.solution, results._estimate
-    notes = [estimate.description]
-    if solution.beliefs is not None:
-        notes += _prior_notes(results)
-    if solution.certified:
-        notes.append("Zero loss on rows enough for every component: recovery is certified.")
-    elif solution.exact:
-        notes.append(
-            "Zero loss, but no proof of recovery: some component has too few rows of its own "
-            "to be told from chance. Try a smaller k."
-        )
-    family = results.model.family
-    if family.equal_dispersion and family.dispersion_name:
-        what = "residual variance" if family.dispersion_name == "sigma" else family.dispersion_name
-        each = " of each response" if len(results.model.responses) > 1 else ""
-        notes.append(f"All components share one {what}{each} (equal_variance=True).")
-    if results.model.source.known is not None:
-        known = int((results.model.source.known >= 0).sum())
-        notes.append(f"Labels of {known} rows or groups were known and are kept.")
-    if results.model.noise:
-        what = "response" if len(results.model.responses) == 1 else "responses"
-        notes.append(f"Noise spreads evenly over the range of the {what}; its label is 0.")
-    remedy = "fewer terms" if results.k == 1 else "a smaller k or fewer terms"
-    for j in estimate.separated:
-        notes.append(
-            f"Component {j + 1} is separated: its coefficients run off to infinity, and only the "
-            f"log-likelihood means something. Try {remedy}."
-        )
-    if estimate.gate_separated:
-        notes.append(
-            "Concomitants separate the classes: coefficients of the class probabilities run off "
-            "to infinity. Use fewer concomitants."
-        )
-    if solution.binds:
-        parts = [response.family for response in results.model.responses]
-        ratio = max(getattr(part, "variance_ratio", 0.0) for part in parts)
-        notes.append(
-            f"The bound on the variances binds (variance_ratio={ratio:g}): a component singles "
-            "out a few rows. Try a smaller k, or equal_variance=True. Standard errors take the "
-            "bound for an estimate."
-        )
-    for j in solution.suspects:
-        notes.append(
-            f"Component {j + 1} is small and tight; chance may explain it. Try a smaller k, or "
-            "equal_variance=True."
-        )
-    if not estimate.regular:
-        notes.append(
-            "The data do not determine every parameter: some standard errors are infinite. "
-            "k may be too large."
-        )
-    if solution.revived:
-        notes.append(f"An emptied component was seeded anew {solution.revived} times.")
-    for j in solution.empty:
-        notes.append(f"Component {j + 1} is empty; try a smaller k.")
-    if solution.race is not None and _sampled(results):
-        rows = solution.race.rows // len(results.model.responses)
-        notes.append(f"Starts were compared on a sample of {rows} rows.")
-    if not results.converged and solution.fit.reason == "max_iter":
-        notes.append("The fit did not converge; raise max_iter.")
-    return notes

@@ -359,7 +359,8 @@ def test_arviz_draws_figures(two, found):
     az.plot_ppc(two["k=2"], num_pp_samples=20)
     az.plot_posterior(two["k=2"], var_names=["weights"])
     az.plot_forest(found("concomitant")[1], var_names=["gate"])
-    az.plot_ppc(found("poisson groups")[1], num_pp_samples=10)
+    axes = az.plot_ppc(found("poisson groups")[1], num_pp_samples=10)
+    assert len(np.ravel(axes)[0].lines) > 10
 
 
 def test_data_can_be_written_and_read(two, tmp_path):

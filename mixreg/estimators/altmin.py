@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics
 from mixreg.estimators.loop import Control, Reason
+from mixreg.gating import update_gate
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.sources import Source
 
 # Mean squared residual, of data with unit variance, that certifies recovery.
 EXACT = 1e-24
+
+
+@dataclass(frozen=True, slots=True)
+class HardGate:
+    """Class probabilities on concomitants, given hard labels; the rest stays as it is."""
+
+    mixture: Mixture
+
+    @property
+    def monotone(self) -> bool:
+        """The log probability of the labels never falls."""
+        return True
+
+    def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
+        """Assign labels; return the sums, and the log probability of the labels."""
+        return source.sweep(HardAssignment(self.mixture, of_labels=True), params)
+
+    def update(self, sums: MixtureStatistics, params: Parameters) -> Parameters:
+        """Take a Newton step of the gate."""
+        return replace(params, gating=update_gate(sums.count, sums.gate, params))
+
+    def finished(
+        self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
+    ) -> list[Reason | None]:
+        """Stop when the log probability hardly rises."""
+        if before is None:
+            return [None] * sums.objective.shape[0]
+        still = sums.objective - before.objective < control.tol * sums.count.sum(axis=0)
+        return ["converged" if s else None for s in still]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mixreg.blocks import Block, GramBlock
 from mixreg.families import FamilyStatistics
-from mixreg.gating import GateStatistics, gate_statistics
+from mixreg.gating import GateStatistics, gate_statistics, log_prior
 from mixreg.mixture import Mixture, pinned
 from mixreg.params import Parameters
 
@@ -132,10 +132,12 @@ class HardAssignment:
     """Each unit to the component that reconstructs it best: the paper's labels.
 
     The objective is minus the squared error (the log density, in families that
-    are not Gaussian); class probabilities play no part.
+    are not Gaussian), and class probabilities play no part; with `of_labels` it
+    is the log probability of the labels.
     """
 
     mixture: Mixture
+    of_labels: bool = False
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
@@ -144,8 +146,11 @@ class HardAssignment:
         loss, labels = hard_labels(mixture, block, params, state)
         components = np.arange(params.gating.shape[0]).reshape(-1, *[1] * labels.ndim)
         resp = weighted(block, (components == labels).astype(float))
+        objective = -weighted(block, loss).sum(axis=-1)
+        if self.of_labels:
+            objective = (resp * log_prior(block, params)).sum(axis=(0, -1))
         return MixtureStatistics(
-            -weighted(block, loss).sum(axis=-1),
+            objective,
             resp.sum(axis=-1),
             mixture.statistics(block, params, state, resp),
             gate_statistics(block, params, resp),

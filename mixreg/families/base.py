@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from mixreg.blocks import Block
 from mixreg.errors import InputError
-from mixreg.families.statistics import RIDGE, FamilyStatistics, cross_sums, scoring_step
+from mixreg.families.statistics import (
+    RIDGE,
+    FamilyStatistics,
+    cross_sums,
+    linear_predictor,
+    scoring_step,
+)
 from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
@@ -184,11 +190,7 @@ class Family:
 
     def evaluate(self, block: Block, params: Parameters) -> Any:
         """Rows at their linear predictors."""
-        coef = params.coef
-        lead, p = coef.shape[:-1], coef.shape[-1]
-        eta = (coef.reshape(-1, p) @ block.x.T).reshape(*lead, block.rows)
-        if block.offset is not None:
-            eta += block.offset
+        eta = linear_predictor(block, params.coef)
         return Rows(block.y, eta, self.mean(eta), params.dispersion[..., None], block.trials)
 
     def rows_at(self, y: Array, eta: Array, dispersion: Array, trials: Array | None) -> Rows:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mixreg.blocks import Block
 from mixreg.families.base import Family, Rows
-from mixreg.families.statistics import FamilyStatistics, cross_sums
+from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
 from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
@@ -34,16 +34,12 @@ class Choice(Family):
 
     def evaluate(self, block: Block, params: Parameters) -> Rows:
         """Utilities, and chances within sets."""
-        coef = params.coef
-        lead, p = coef.shape[:-1], coef.shape[-1]
-        eta = (coef.reshape(-1, p) @ block.x.T).reshape(*lead, block.rows)
-        if block.offset is not None:
-            eta += block.offset
+        eta = linear_predictor(block, params.coef)
         sets = block.sets
         width = set_width(sets, block.rows)
         if width is not None:
             # Sets of one size: a view with an axis for the alternatives.
-            cube = eta.reshape(*lead, -1, width)
+            cube = eta.reshape(*eta.shape[:-1], -1, width)
             cube -= cube.max(axis=-1, keepdims=True)
             mu = np.exp(cube)
             total = mu.sum(axis=-1, keepdims=True)
@@ -94,10 +90,6 @@ class Choice(Family):
         weight = block.per_row(wr) * mu
         xx, _ = cross_sums(block, weight[None], weight[None])
         return np.asarray((xx - _between(block, weight[None], mu[None]))[0])
-
-    def saturated(self, y: Array, trials: Array | None) -> Array | float:
-        """A sure choice."""
-        return 0.0
 
     def surrogate(self, y: Array, trials: Array | None) -> Array:
         """Choices as utilities, to first order; `trials` are the sizes of the sets."""

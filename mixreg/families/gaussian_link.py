@@ -61,10 +61,6 @@ class GaussianLink(ExponentialFamily):
         """Minus the mixed derivative: the score, which falls as the variance rises."""
         return self.score(rows)
 
-    def saturated(self, y: Array, trials: Array | None) -> Array | float:
-        """Zero, up to a constant."""
-        return 0.0
-
     def surrogate(self, y: Array, trials: Array | None) -> Array:
         """The link of the response, brought into its domain."""
         least = 0.1 * np.abs(y).mean() if self.link_name in ("log", "inverse", "sqrt") else -np.inf

@@ -12,7 +12,7 @@ from mixreg.blocks import Block
 from mixreg.families.base import Family, Rows
 from mixreg.families.gaussian import Gaussian
 from mixreg.families.gaussian_link import GaussianLink
-from mixreg.families.statistics import FamilyStatistics, cross_sums
+from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
 from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
@@ -131,11 +131,7 @@ class Joint(Family):
 
     def evaluate(self, block: Block, params: Parameters) -> JointRows:
         """Rows of each response at their linear predictors."""
-        coef = params.coef
-        lead, p = coef.shape[:-1], coef.shape[-1]
-        eta = (coef.reshape(-1, p) @ block.x.T).reshape(*lead, block.rows)
-        if block.offset is not None:
-            eta += block.offset
+        eta = linear_predictor(block, params.coef)
         parts, where = [], []
         for i, (family, at) in enumerate(self.by_response(block.part)):
             where.append(at)

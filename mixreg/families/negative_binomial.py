@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from mixreg.families.base import Rows
-from mixreg.families.exponential import ExponentialFamily
+from mixreg.families.counts import CountFamily
 
 Array = NDArray[np.float64]
 
@@ -19,7 +19,7 @@ TABLE = 3000
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(ExponentialFamily):
+class NegativeBinomial(CountFamily):
     """Counts with variance mean + alpha * mean^2, each component with its own alpha."""
 
     name: ClassVar[str] = "negativebinomial"
@@ -29,7 +29,6 @@ class NegativeBinomial(ExponentialFamily):
     dispersion_name: ClassVar[str | None] = "alpha"
     # Below the first, counts are Poisson's as far as doubles can tell.
     scale_range: ClassVar[tuple[float, float]] = (1e-7, 1e7)
-    least: ClassVar[float] = 0.0
 
     def precision(self, rows: Rows) -> Array | float:
         """The variance holds alpha already."""
@@ -79,26 +78,10 @@ class NegativeBinomial(ExponentialFamily):
         found = (rows.y - rows.mu) * slope / rows.mu * t / (1 + t) ** 2
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
-    def saturated(self, y: Array, trials: Array | None) -> Array | float:
-        """That of a Poisson, near enough to rank rows."""
-        return np.asarray(xlogy(y, y) - y - gammaln(y + 1))
-
-    def surrogate(self, y: Array, trials: Array | None) -> Array:
-        """The link of the counts, with zero pulled in."""
-        return self._link.link(y + 0.5)
-
-    def check(self, y: Array, trials: Array | None) -> tuple[NDArray[np.bool_], str]:
-        """Whole numbers from 0."""
-        return (y < 0) | (y != np.round(y)), "counts, whole numbers of at least 0"
-
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw counts."""
         a = 1 / rows.dispersion
         return rng.negative_binomial(a, a / (a + rows.mu)).astype(float)
-
-    def background(self, y: Array) -> float:
-        """Counts from 0 to the largest."""
-        return float(y.max() + 1)
 
 
 def sum_below(rows: Rows, which: int) -> Array:

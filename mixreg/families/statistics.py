@@ -76,6 +76,15 @@ class FamilyStatistics:
         )
 
 
+def linear_predictor(block: Block, coef: Array) -> Array:
+    """Linear predictors of rows under coefficients (k, [runs,] p), (k, [runs,] rows)."""
+    lead, p = coef.shape[:-1], coef.shape[-1]
+    eta = (coef.reshape(-1, p) @ block.x.T).reshape(*lead, block.rows)
+    if block.offset is not None:
+        eta += block.offset
+    return eta
+
+
 def cross_sums(block: Block, weight: Array, score: Array) -> tuple[Array, Array]:
     """Sums of weight * x x' and of score * x over rows.
 

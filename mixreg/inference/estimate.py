@@ -13,6 +13,7 @@ from mixreg.fitting import Options, Problem, Solution, solve
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
 from mixreg.inference.information import TakeInformation
 from mixreg.inference.moments import posterior_moments, to_user_matrix
+from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.runs import standard_layout
 from mixreg.sources import MemorySource
@@ -120,14 +121,7 @@ def estimate(
     if clusters is not None:
         description = description.format(clusters=int(clusters.max()) + 1)
     cov, lost = covariance(sums, cov_type)
-    index, gate = inner.coef_index(), inner.gating_index()
-    on_logs = np.zeros(inner.size, dtype=bool)
-    on_logs[index[index >= 0]] = not mixture.family.linear
-    on_logs[gate] = mixture.gate_terms > 0
-    far = on_logs & (np.diag(cov) > SEPARATED**2)
-    runaway = ((far | lost)[index] & (index >= 0)).any(axis=1)
-    separated = np.flatnonzero(runaway).tolist() if (far[index] & (index >= 0)).any() else []
-    gate_separated = bool(far[gate].any())
+    far, separated, gate_separated = _runaway(cov, lost, inner, mixture)
     cov = back @ cov @ back.T
     lost = (back[:, lost | far] != 0).any(axis=1)
     cov[lost, :] = cov[:, lost] = 0.0
@@ -140,6 +134,21 @@ def estimate(
         description,
         not lost.any(),
         llf,
-        tuple(separated),
+        separated,
         gate_separated,
     )
+
+
+def _runaway(
+    cov: Array, lost: NDArray[np.bool_], inner: Layout, mixture: Mixture
+) -> tuple[NDArray[np.bool_], tuple[int, ...], bool]:
+    """Parameters on a log scale that run off to infinity; components, and whether the gate, do."""
+    index, gate = inner.coef_index(), inner.gating_index()
+    on_logs = np.zeros(inner.size, dtype=bool)
+    on_logs[index[index >= 0]] = not mixture.family.linear
+    on_logs[gate] = mixture.gate_terms > 0
+    far = on_logs & (np.diag(cov) > SEPARATED**2)
+    runaway = ((far | lost)[index] & (index >= 0)).any(axis=1)
+    some = (far[index] & (index >= 0)).any()
+    separated = tuple(np.flatnonzero(runaway).tolist()) if some else ()
+    return far, separated, bool(far[gate].any())

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.drawing import draw
 from mixreg.errors import InputError
 from mixreg.estimators import Control, Fit
 from mixreg.fitting import Options, Problem, solve
 from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
-from mixreg.prediction import draw
 from mixreg.responses import standard_coordinates
 from mixreg.runs import run_em
 from mixreg.sources import MemorySource

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.blocks import Block
+from mixreg.drawing import draw
 from mixreg.errors import NotAvailableError
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import Parts, normalise
 from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
-from mixreg.prediction import draw
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

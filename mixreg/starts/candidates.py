@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from scipy.cluster.vq import kmeans2
 
 from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.expectation import GivenAssignment
-from mixreg.families.statistics import unfold_triangle
+from mixreg.families.statistics import linear_predictor, unfold_triangle
 from mixreg.metrics import best_order
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
@@ -45,6 +45,30 @@ def from_responsibilities(
     return mixture.prepare(params)
 
 
+@dataclass(frozen=True, slots=True)
+class AnyRow:
+    """Whether something is so at any row, (k, [runs])."""
+
+    mask: NDArray[np.bool_]
+
+    def __add__(self, other: AnyRow) -> AnyRow:
+        """Or at any row of another block."""
+        return AnyRow(self.mask | other.mask)
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange:
+    """Task: coefficients (k, [runs,] p) under which some row has no mean."""
+
+    mixture: Mixture
+
+    def __call__(self, block: Block, params: Array) -> AnyRow:
+        """Process one block."""
+        good = self.mixture.family.in_range(linear_predictor(block, params))
+        assert good is not None
+        return AnyRow(np.asarray(~good.all(axis=-1)))
+
+
 def feasible(source: Source, mixture: Mixture, params: Parameters, safe: Array) -> Parameters:
     """Draw coefficients towards safe ones until all means are in their range.
 
@@ -56,14 +80,7 @@ def feasible(source: Source, mixture: Mixture, params: Parameters, safe: Array) 
     for j, i in mixture.absent:
         goal[j, ..., i] = 0.0
     for _ in range(MOST_HALVINGS):
-        bad = np.zeros(coef.shape[:-1], dtype=bool)
-        for block in source.blocks():
-            assert isinstance(block, Block)
-            eta = coef @ block.x.T
-            eta = eta if block.offset is None else eta + block.offset
-            good = mixture.family.in_range(eta)
-            assert good is not None
-            bad |= ~good.all(axis=-1)
+        bad = source.sweep(OutOfRange(mixture), coef).mask
         if not bad.any():
             break
         if mixture.shared:

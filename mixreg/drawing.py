@@ -1,0 +1,95 @@
+"""Drawing from a fit: responses and labels of the model's own rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mixreg.families import Choice, Rows
+from mixreg.gating import log_prior
+from mixreg.params import Parameters
+from mixreg.responses import Response
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+Array = NDArray[np.float64]
+
+
+def simulate(res: MixRegResults, seed: int) -> pd.DataFrame:
+    """Draw new responses and labels for the model's own rows; see `MixRegResults.simulate`."""
+    model, rng = res.model, np.random.default_rng(seed)
+    y, classes = draw(res, rng)
+    labels = model.units.to_rows(res.classes.to_numpy()[classes], res.nobs)
+    table = model.units.unsort(y.reshape(-1, len(model.responses)))
+    columns = dict(zip(model.response_names, table.T, strict=True))
+    return pd.DataFrame({**columns, "component": labels}, model.index)
+
+
+def draw(
+    res: MixRegResults,
+    rng: np.random.Generator,
+    params: Parameters | None = None,
+    taken_out: Array | None = None,
+) -> tuple[Array, NDArray[np.intp]]:
+    """Responses of all rows in the order of the fit, and the class of each unit.
+
+    They are drawn at the estimates, or at other parameters in the user's units.
+    `taken_out` is an offset that the responses of the fit, and so those drawn,
+    have lost; a background component is even in the responses that have it.
+    """
+    model, source = res.model, res.model.source
+    params = res._estimate.params if params is None else params
+    block, family = source.as_block(), model.family
+    offset = None if model.offset is None else model.units.sort(model.offset)
+    prior = np.exp(log_prior(block, params))
+    prior = np.broadcast_to(prior, (prior.shape[0], source.units))
+    uniform = rng.random(source.units)
+    classes = (prior.cumsum(axis=0) < uniform).sum(axis=0).clip(max=prior.shape[0] - 1)
+    if source.known is not None:
+        classes = np.where(source.known >= 0, source.known, classes)
+    each = block.per_row(classes)
+    own = np.minimum(each, res.k - 1)
+    coef = params.coef[own]
+    eta = np.einsum("np,np->n", source.x, coef)
+    if source.offset is not None:
+        eta = eta + source.offset
+    if isinstance(family, Choice):
+        eta = np.where(each == res.k, 0.0, eta)
+        return family.draw_sets(eta, block.sets, rng), classes
+    y, spread = np.empty(source.rows), params.dispersion[own]
+    for i, (each_family, at) in enumerate(family.by_response(source.part)):
+        trials = None if source.trials is None else source.trials[at]
+        trials = trials if each_family.name == "binomial" else None
+        its_spread = spread[at] if spread.ndim == 1 else spread[at, i]
+        good = each_family.in_range(eta[at])
+        inner = eta[at] if good is None else np.where(good, eta[at], np.median(eta[at][good]))
+        rows = each_family.rows_at(source.y[at], inner, its_spread, trials)
+        y[at] = each_family.draw(rows, rng)
+        if good is not None:
+            # There is no mean to draw around where the link leads out of the range.
+            y[at] = np.where(good, y[at], np.nan)
+        if model.noise:
+            even = _draw_background(model.responses[i], rows, rng)
+            shift = offset if taken_out is None else taken_out
+            if family.linear and shift is not None:
+                even = even - shift
+            y[at] = np.where(each[at] == res.k, even, y[at])
+    if family.linear and offset is not None:
+        y = y + offset
+    return np.asarray(y), classes
+
+
+def _draw_background(response: Response, rows: Rows, rng: np.random.Generator) -> Array:
+    """Responses spread evenly over the range of the background."""
+    family, n = response.family, len(rows.y)
+    if family.name == "binomial":
+        m = np.ones(n) if rows.trials is None else rows.trials
+        return np.floor(rng.random(n) * (m + 1)) / m
+    if family.name in ("poisson", "negativebinomial"):
+        return np.floor(rng.random(n) * response.length)
+    low = 0.0 if family.name == "gamma" else response.low
+    return np.asarray(low + rng.random(n) * response.length)

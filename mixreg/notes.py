@@ -1,0 +1,115 @@
+"""Notes below the summary: what the tables do not say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mixreg.results import MixRegResults
+
+
+def notes_of(results: MixRegResults) -> list[str]:
+    """All that a reader of the tables should know, most important first."""
+    solution, estimate = results.solution, results._estimate
+    notes = [estimate.description]
+    if solution.beliefs is not None:
+        notes += _prior_notes(results)
+    if solution.certified:
+        notes.append("Zero loss on rows enough for every component: recovery is certified.")
+    elif solution.exact:
+        notes.append(
+            "Zero loss, but no proof of recovery: some component has too few rows of its own "
+            "to be told from chance. Try a smaller k."
+        )
+    return [*notes, *_model_notes(results), *_doubts(results), *_search_notes(results)]
+
+
+def _model_notes(results: MixRegResults) -> list[str]:
+    """What the model was told: common dispersions, known labels, background."""
+    notes = []
+    family = results.model.family
+    if family.equal_dispersion and family.dispersion_name:
+        what = "residual variance" if family.dispersion_name == "sigma" else family.dispersion_name
+        each = " of each response" if len(results.model.responses) > 1 else ""
+        notes.append(f"All components share one {what}{each} (equal_variance=True).")
+    if results.model.source.known is not None:
+        known = int((results.model.source.known >= 0).sum())
+        notes.append(f"Labels of {known} rows or groups were known and are kept.")
+    if results.model.noise:
+        what = "response" if len(results.model.responses) == 1 else "responses"
+        notes.append(f"Noise spreads evenly over the range of the {what}; its label is 0.")
+    return notes
+
+
+def _doubts(results: MixRegResults) -> list[str]:
+    """What speaks against the fit."""
+    solution, estimate = results.solution, results._estimate
+    notes = []
+    remedy = "fewer terms" if results.k == 1 else "a smaller k or fewer terms"
+    for j in estimate.separated:
+        notes.append(
+            f"Component {j + 1} is separated: its coefficients run off to infinity, and only the "
+            f"log-likelihood means something. Try {remedy}."
+        )
+    if estimate.gate_separated:
+        notes.append(
+            "Concomitants separate the classes: coefficients of the class probabilities run off "
+            "to infinity. Use fewer concomitants."
+        )
+    if solution.binds:
+        parts = [response.family for response in results.model.responses]
+        ratio = max(part.variance_ratio for part in parts)
+        notes.append(
+            f"The bound on the variances binds (variance_ratio={ratio:g}): a component singles "
+            "out a few rows. Try a smaller k, or equal_variance=True. Standard errors take the "
+            "bound for an estimate."
+        )
+    for j in solution.suspects:
+        notes.append(
+            f"Component {j + 1} is small and tight; chance may explain it. Try a smaller k, or "
+            "equal_variance=True."
+        )
+    if not estimate.regular:
+        notes.append(
+            "The data do not determine every parameter: some standard errors are infinite. "
+            "k may be too large."
+        )
+    return notes
+
+
+def _search_notes(results: MixRegResults) -> list[str]:
+    """How the search went, where it was not as usual."""
+    solution = results.solution
+    notes = []
+    if solution.revived:
+        notes.append(f"An emptied component was seeded anew {solution.revived} times.")
+    for j in solution.empty:
+        notes.append(f"Component {j + 1} is empty; try a smaller k.")
+    if solution.race is not None and _sampled(results):
+        rows = solution.race.rows // len(results.model.responses)
+        notes.append(f"Starts were compared on a sample of {rows} rows.")
+    if not results.converged and solution.fit.reason == "max_iter":
+        notes.append("The fit did not converge; raise max_iter.")
+    return notes
+
+
+def _sampled(results: MixRegResults) -> bool:
+    """Whether the race looked at fewer rows than count in the fit."""
+    race = results.solution.race
+    return race is not None and race.row_weight < (1 - 1e-9) * results.model._whitening.rows
+
+
+def _prior_notes(results: MixRegResults) -> list[str]:
+    """The priors, and how many components they left alive."""
+    p = results.options.priors
+    notes = [
+        f"Priors, in standard units: weights Dirichlet({p.concentration:g}); coefficients normal "
+        f"with standard deviation {p.coef_scale:g} sigma; variances inverse gamma({p.shape:g}, "
+        f"{p.rate:g})."
+    ]
+    if len(results.alive) < results.k:
+        dead = [str(j) for j in results.components if j not in results.alive]
+        one = len(dead) == 1
+        which = f"Component {dead[0]} is" if one else f"Components {', '.join(dead)} are"
+        notes.append(f"{which} not needed: no rows are left in {'it' if one else 'them'}.")
+    return notes
