@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,17 @@ class Block:
         assert self.opens is not None
         return np.flatnonzero(self.opens)
 
+    def cut(self, first: int, last: int) -> Block:
+        """Units from `first` up to `last`, as views."""
+        rows = units = slice(first, last)
+        if self.starts is not None:
+            edges = np.append(self.starts, self.rows)[[first, last]]
+            rows = slice(int(edges[0]), int(edges[1]))
+        parts = {name: _sliced(getattr(self, name), rows) for name in (*ROW_FIELDS, "pairs")}
+        parts |= {name: _sliced(getattr(self, name), units) for name in UNIT_FIELDS}
+        starts = None if self.starts is None else self.starts[units] - rows.start
+        return Block(starts=starts, first=self.first + first, **parts)  # type: ignore[arg-type]
+
     def per_unit(self, values: Array) -> Array:
         """Add up (..., rows) values within units, giving (..., units)."""
         if self.starts is None:
@@ -132,9 +144,31 @@ class GramBlock:
         return self.gram.shape[0]
 
     @property
+    def rows(self) -> int:
+        """What a pass over the block costs: condensed units cost a row each."""
+        return self.units
+
+    def cut(self, first: int, last: int) -> GramBlock:
+        """Units from `first` up to `last`, as views."""
+        units = slice(first, last)
+        return GramBlock(
+            self.gram[units],
+            self.size[units],
+            _sliced(self.weight, units),
+            self.p,
+            self.first + first,
+            _sliced(self.z, units),
+            _sliced(self.known, units),
+        )
+
+    @property
     def triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Row and column of each stored cross product."""
         return triangle_indices(self.p + 1)
+
+
+def _sliced(values: Any, where: slice) -> Any:
+    return None if values is None else values[where]
 
 
 @lru_cache(maxsize=32)

@@ -85,18 +85,9 @@ def _search_notes(results: MixRegResults) -> list[str]:
         notes.append(f"An emptied component was seeded anew {solution.revived} times.")
     for j in solution.empty:
         notes.append(f"Component {j + 1} is empty; try a smaller k.")
-    if solution.race is not None and _sampled(results):
-        rows = solution.race.rows // len(results.model.responses)
-        notes.append(f"Starts were compared on a sample of {rows} rows.")
     if not results.converged and solution.fit.reason == "max_iter":
         notes.append("The fit did not converge; raise max_iter.")
     return notes
-
-
-def _sampled(results: MixRegResults) -> bool:
-    """Whether the race looked at fewer rows than count in the fit."""
-    race = results.solution.race
-    return race is not None and race.row_weight < (1 - 1e-9) * results.model._whitening.rows
 
 
 def _prior_notes(results: MixRegResults) -> list[str]:

@@ -13,7 +13,7 @@ from mixreg.inference import TakeInformation
 from mixreg.mixture import Mixture
 from mixreg.sources import MemorySource, memory, sweep
 from mixreg.sources.memory import BlockSource, condensed
-from mixreg.starts.moments import TakeMoments, TakeThird
+from mixreg.search.moments import TakeMoments, TakeThird
 from mixreg.whitening import triangle
 from tests.samples import random_mixture, random_source
 

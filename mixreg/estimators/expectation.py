@@ -214,3 +214,15 @@ class Posterior:
         joint = self.mixture.log_joint(block, params, state)
         normalise(joint)
         return Parts((joint,))
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """Log density of every unit under each mixture of a stack, (runs, units), weighted."""
+
+    mixture: Mixture
+
+    def __call__(self, block: Block | GramBlock, params: Parameters) -> Parts:
+        """Process one block."""
+        state = self.mixture.family.evaluate(block, params)  # type: ignore[arg-type]
+        return Parts((weighted(block, normalise(self.mixture.log_joint(block, params, state))),))
