@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.certificate import certified
+from mixreg.certificate import certified, find_own_rows
 from mixreg.estimators import EM, Control, Fit, iterate
 from mixreg.estimators.altmin import EXACT, HardGate
 from mixreg.estimators.beliefs import Beliefs
@@ -84,8 +84,8 @@ class Solution:
     exact : bool
         Zero loss: every row lies on a component.
     certified : bool
-        Zero loss with more distinct rows than coefficients on each component
-        alone: for regressors in general position, these are the components.
+        Zero loss, and no other components can fit every row: these are the
+        components. See `certificate.py`.
     tensors : tuple of TensorResult
         Decompositions of the moments, one for each trial noise variance.
     race : RaceResult or None
@@ -173,7 +173,9 @@ def solve(
         fit = run(source, mixture, start, options.control, progress)
         fit = _settled_numbers(source, mixture, fit, run, options.control)
         fit, revived = _revive(source, course, fit, options, rng)
-    return source, _finish(source, mixture, fit, options.method, tensors, outcome, revived)
+    return source, _finish(
+        source, mixture, fit, options.method, tensors, outcome, revived, whitening
+    )
 
 
 def _renumbered(source: MemorySource, mixture: Mixture, params: Parameters) -> Parameters:
@@ -302,6 +304,7 @@ def _finish(
     tensors: tuple[TensorResult, ...],
     outcome: RaceResult | None,
     revived: int,
+    whitening: Whitening,
 ) -> Solution:
     """Order the components and take the log-likelihood where the fit ended."""
     hard = source.sweep(HardAssignment(mixture), fit.params.stacked())
@@ -320,13 +323,15 @@ def _finish(
         weights = average_prior(source, params)[: params.k]
         suspect = suspects(params, weights, source.row_weight)
     history, reason = fit.history, fit.reason
+    own = None
     if exact:
+        own = find_own_rows(source, mixture, params, whitening)
         reason = "exact"
         history = np.append(history, np.inf) if method == "em" else history
     return Solution(
         Fit(params, objective, history, reason, fit.n_iter),
         exact,
-        exact and certified(source, mixture, params),
+        own is not None and certified(own, mixture, params, whitening),
         tensors,
         outcome,
         family.bound_binds(params),
