@@ -113,7 +113,7 @@ class FindOwnRows:
 
     def __call__(self, block: Block, params: Parameters) -> OwnRows:
         """Process one block."""
-        fitted = np.abs(self.mixture.family.evaluate(block, params)) < EXACT_RESIDUAL
+        fitted = fitted_exactly(self.mixture, block, params)
         whole = block.per_unit((~fitted).astype(float)) == 0
         known = np.zeros(block.units, dtype=bool) if block.known is None else block.known >= 0
         times = whole.sum(axis=0)
@@ -123,6 +123,17 @@ class FindOwnRows:
         keys, rows = hashes(columns), np.column_stack([columns, block.y])
         xx = np.array([block.x[mine].T @ block.x[mine] for mine in alone])
         return OwnRows(xx, tuple(distinct(keys[mine], rows[mine]) for mine in alone), unclear)
+
+
+def fitted_exactly(mixture: Mixture, block: Block, params: Parameters) -> NDArray[np.bool_]:
+    """Which rows each component fits exactly, (k, rows)."""
+    return np.asarray(np.abs(mixture.family.evaluate(block, params)) < EXACT_RESIDUAL)
+
+
+def fitted_alone(mixture: Mixture, block: Block, params: Parameters) -> NDArray[np.bool_]:
+    """Which rows a component fits exactly and no other does, (k, rows)."""
+    fitted = fitted_exactly(mixture, block, params)
+    return np.asarray(fitted & (fitted.sum(axis=0) == 1))
 
 
 def hashes(columns: Array) -> Keys:
@@ -163,9 +174,7 @@ def find_own_rows(
     return source.sweep(FindOwnRows(mixture, to_columns(whitening)[0]), params)
 
 
-def certified(
-    own: OwnRows, mixture: Mixture, params: Parameters, whitening: Whitening
-) -> bool:
+def certified(own: OwnRows, mixture: Mixture, params: Parameters, whitening: Whitening) -> bool:
     """Whether these components are the only ones that fit every row exactly."""
     if own.unclear or not _full_rank(own.xx, mixture):
         return False
@@ -219,7 +228,7 @@ def cells(codes: Codes, k: int) -> Codes:
     few = []
     for i, column in enumerate(codes.T):
         counts = np.bincount(column)
-        if 1 < counts.shape[0] and counts.shape[0] ** 2 <= n and 2 * k * counts.max() > n:
+        if counts.shape[0] > 1 and counts.shape[0] ** 2 <= n and 2 * k * counts.max() > n:
             few.append(i)
     return np.unique(codes[:, few], axis=0, return_inverse=True)[1].reshape(n)
 

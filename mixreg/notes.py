@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
 
@@ -69,12 +71,44 @@ def _doubts(results: MixRegResults) -> list[str]:
             f"Component {j + 1} is small and tight; chance may explain it. Try a smaller k, or "
             "equal_variance=True."
         )
-    if not estimate.regular:
+    notes += _undetermined(results)
+    if _more_lost(results):
         notes.append(
             "The data do not determine every parameter: some standard errors are infinite. "
             "k may be too large."
         )
     return notes
+
+
+def _undetermined(results: MixRegResults) -> list[str]:
+    """Coefficients that a component has no rows for."""
+    notes = []
+    for j, terms in _unknown_terms(results).items():
+        whose = "its value means" if len(terms) == 1 else "their values mean"
+        names = " and ".join([", ".join(terms[:-1]), terms[-1]] if terms[1:] else terms)
+        notes.append(f"Component {j + 1} has no rows that determine {names}: {whose} nothing.")
+    return notes
+
+
+def _unknown_terms(results: MixRegResults) -> dict[int, list[str]]:
+    """Names of the coefficients that no rows determine, by component from 0."""
+    terms: dict[int, list[str]] = {}
+    for j, i in results._estimate.undetermined:
+        if j not in results.solution.empty:
+            terms.setdefault(j, []).append(results.model.design.terms[i])
+    return terms
+
+
+def _more_lost(results: MixRegResults) -> bool:
+    """Whether there are infinite standard errors that no other note explains."""
+    estimate = results._estimate
+    if estimate.cov is None or estimate.regular:
+        return False
+    lost = np.isinf(np.diag(estimate.cov))
+    index = results.model.layout.coef_index()
+    for j, i in estimate.undetermined:
+        lost[index[j, i]] = False
+    return bool(lost.any())
 
 
 def _search_notes(results: MixRegResults) -> list[str]:
