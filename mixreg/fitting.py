@@ -15,6 +15,7 @@ from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.variational import Variational
+from mixreg.exactness import Reason, find_reasons, tight_components
 from mixreg.families import Gaussian
 from mixreg.gating import log_prior
 from mixreg.mixture import Mixture
@@ -101,6 +102,9 @@ class Solution:
         The posterior, of variational Bayes.
     elbo : float or None
         Its evidence lower bound.
+    reasons : tuple of Reason
+        Why components are at the bound on the variances, or exact without a
+        certificate; of linear regressions with one response.
     """
 
     fit: Fit
@@ -114,6 +118,7 @@ class Solution:
     suspects: tuple[int, ...]
     beliefs: Beliefs | None = None
     elbo: float | None = None
+    reasons: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -323,21 +328,28 @@ def _finish(
         weights = average_prior(source, params)[: params.k]
         suspect = suspects(params, weights, source.row_weight)
     history, reason = fit.history, fit.reason
-    own = None
+    proved = False
     if exact:
         own = find_own_rows(source, mixture, params, whitening)
+        proved = certified(own, mixture, params, whitening)
         reason = "exact"
         history = np.append(history, np.inf) if method == "em" else history
+    binds = family.bound_binds(params)
+    reasons: tuple[Reason, ...] = ()
+    if isinstance(family, Gaussian) and (binds or (exact and not proved)):
+        tight = tight_components(params, exact, family.variance_ratio)
+        reasons = find_reasons(source, mixture, params, whitening, tight, exact)
     return Solution(
         Fit(params, objective, history, reason, fit.n_iter),
         exact,
-        own is not None and certified(own, mixture, params, whitening),
+        proved,
         tensors,
         outcome,
-        family.bound_binds(params),
+        binds,
         empty,
         revived,
         tuple(np.flatnonzero(suspect).tolist()),
+        reasons=reasons,
     )
 
 
