@@ -145,11 +145,13 @@ def category_and_slopes(rng: np.random.Generator) -> Case:
 
 
 def folded(rng: np.random.Generator) -> Case:
-    """A column and its absolute value: each half of the rows is in a hyperplane."""
+    """A column and its absolute value: components that meet at zero trade their halves."""
     n = int(rng.integers(60, 300))
     v = rng.standard_normal(n)
     x = np.column_stack([np.ones(n), v, np.abs(v)])
-    return Case(x, rng.integers(0, 2, n), rng.standard_normal((2, 3)), several=True)
+    coef = rng.standard_normal((2, 3))
+    coef[1, 0] = coef[0, 0]
+    return Case(x, rng.integers(0, 2, n), coef, several=True)
 
 
 def hidden_dummy(rng: np.random.Generator) -> Case:

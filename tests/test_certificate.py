@@ -201,7 +201,6 @@ def test_a_category_without_rows_among_groups(method):
     y = np.where(z == 0, 1 + 2 * x + (g == "b"), -3 - x) + 0.3 * rng.standard_normal(600)
     data = pd.DataFrame({"y": y, "x": x, "g": g, "shop": shop})
     res = MixReg.from_formula("y ~ x + C(g)", data, k=2, groups="shop").fit(method)
-    assert_array_equal(res.labels, np.where((res.labels == 1), 1, 2))
     lost = np.isinf(res.bse)
     assert lost.sum() == 1
     assert lost.index[lost][0].startswith("C(g)[T.c]")
