@@ -106,11 +106,11 @@ def _why_exact(results: MixRegResults) -> str:
     told = [_why_tight(results, reason) for reason in reasons if reason.kind != "few"]
     if told:
         return "; ".join(told) + ". Other components may fit as well."
-    least = min(reasons, key=lambda reason: reason.rows)
+    rows = {reason.rows: reason.component + 1 for reason in reasons}
+    fewest = f" (component {rows[min(rows)]} has {min(rows):.0f})" if rows else ""
     return (
         "other components may fit every row too, or some have too few rows of their own to be "
-        f"told from chance (component {least.component + 1} has {least.rows:.0f}). Try a "
-        "smaller k or fewer terms."
+        f"told from chance{fewest}. Try a smaller k or fewer terms."
     )
 
 
