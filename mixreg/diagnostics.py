@@ -200,8 +200,8 @@ def _verdict(d: Diagnostics) -> list[str]:
     lines = ["Diagnostics", "==========="]
     if d.certified:
         lines.append(
-            "Recovery is certified: every row is fitted exactly, each component by more distinct "
-            "rows than it has coefficients."
+            "Recovery is certified: every row is fitted exactly, and no other components could do "
+            "so."
         )
     if d.k == 1:
         kind = "ordinary least squares" if d.linear else "a generalized linear model"

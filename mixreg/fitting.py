@@ -8,13 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.certificate import certified
+from mixreg.certificate import certified, find_own_rows
 from mixreg.estimators import EM, Control, Fit, iterate
 from mixreg.estimators.altmin import EXACT, HardGate
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.variational import Variational
+from mixreg.exactness import Reason, find_reasons, tight_components
 from mixreg.families import Gaussian
 from mixreg.gating import log_prior
 from mixreg.mixture import Mixture
@@ -87,8 +88,8 @@ class Solution:
     exact : bool
         Zero loss: every row lies on a component.
     certified : bool
-        Zero loss with more distinct rows than coefficients on each component
-        alone: for regressors in general position, these are the components.
+        Zero loss, and no other components can fit every row: these are the
+        components. See `certificate.py`.
     tensors : tuple of TensorResult
         Decompositions of the moments, one for each trial noise variance.
     search : Record or None
@@ -104,6 +105,9 @@ class Solution:
         The posterior, of variational Bayes.
     elbo : float or None
         Its evidence lower bound.
+    reasons : tuple of Reason
+        Why components are at the bound on the variances, or exact without a
+        certificate; of linear regressions with one response.
     """
 
     fit: Fit
@@ -117,6 +121,7 @@ class Solution:
     suspects: tuple[int, ...]
     beliefs: Beliefs | None = None
     elbo: float | None = None
+    reasons: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,9 @@ def solve(
         fit = _best_end(source, mixture, starts, run, options.control, progress)
         fit = _settled_numbers(source, mixture, fit, run, options.control)
         fit, revived = _revive(source, course, fit, options, rng)
-    return source, _finish(source, mixture, fit, options.method, tensors, record, revived)
+    return source, _finish(
+        source, mixture, fit, options.method, tensors, record, revived, course.whitening
+    )
 
 
 def _best_end(
@@ -329,36 +336,47 @@ def _finish(
     tensors: tuple[TensorResult, ...],
     record: Record | None,
     revived: int,
+    whitening: Whitening,
 ) -> Solution:
     """Order the components and take the log-likelihood where the fit ended."""
-    hard = source.sweep(HardAssignment(mixture), fit.params.stacked())
     family, params = mixture.family, fit.params
     chance: tuple[int, ...] = ()
+    exact = False
+    if method == "altmin" or fit.reason == "exact":
+        hard = source.sweep(HardAssignment(mixture), params.stacked())
+        exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None
     if method == "altmin":
         params = _weighed(source, mixture, params, hard)
-    soft = source.sweep(SoftAssignment(mixture), params.stacked())
     if mixture.exchangeable:
         params = params.by_weight(average_prior(source, params))
-        soft = source.sweep(SoftAssignment(mixture), params.stacked())
-    exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None
+    soft = source.sweep(SoftAssignment(mixture), params.stacked())
     objective = np.inf if exact else float(soft.objective[0])
     empty = tuple(int(j) for j in _empty(soft, source.rows)) if params.k > 1 else ()
     if not exact:
         chance = suspects(source, mixture, params)
     history, reason = fit.history, fit.reason
+    proved = False
     if exact:
+        own = find_own_rows(source, mixture, params, whitening)
+        proved = certified(own, mixture, params, whitening)
         reason = "exact"
         history = np.append(history, np.inf) if method == "em" else history
+    binds = family.bound_binds(params)
+    reasons: tuple[Reason, ...] = ()
+    if isinstance(family, Gaussian) and (binds or (exact and not proved)):
+        tight = tight_components(params, exact, family.variance_ratio)
+        reasons = find_reasons(source, mixture, params, whitening, tight, exact)
     return Solution(
         Fit(params, objective, history, reason, fit.n_iter),
         exact,
-        exact and certified(source, mixture, params),
+        proved,
         tensors,
         record,
-        family.bound_binds(params),
+        binds,
         empty,
         revived,
         chance,
+        reasons=reasons,
     )
 
 
