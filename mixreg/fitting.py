@@ -196,7 +196,7 @@ def _best_end(
     ends = [run(source, mixture, start, control, progress) for start in starts]
     if len(ends) == 1 or run is run_altmin:
         return max(ends, key=lambda end: end.objective)
-    return ends[int(np.argmax(worth(source, mixture, ends)))]
+    return ends[int(np.argmax(worth(source, mixture, ends, source.row_weight)))]
 
 
 def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
@@ -320,7 +320,7 @@ def _revive(
         removed = np.resize(_empty(sums, source.rows), 12)
         starts = swapped(data, mixture, course.whitening, fit.params, removed, rng)
         short = iterate(data, EM(mixture), starts, SHORT)
-        best = finish_best(data, mixture, short, 4, FINISH)[0]
+        best = finish_best(course, short, 4, FINISH)[0]
         new = run(source, mixture, best.params, options.control)
         new_sums = source.sweep(task, new.params.stacked())
         if new_sums.objective[0] > sums.objective[0]:

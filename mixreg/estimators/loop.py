@@ -156,7 +156,8 @@ def iterate(
                 # A leap's gain says little of the gains to come.
                 reasons[i] = None if reasons[i] != "exact" else reasons[i]
             if fell[i]:
-                reasons[i] = "decreased" if share[i] <= SMALLEST_STEP else None
+                stuck = share[i] <= SMALLEST_STEP
+                reasons[i] = _stuck(sums, before, i) if stuck else None
             if reasons[i] is None and iteration == control.max_iter:
                 reasons[i] = "max_iter"
             reason = reasons[i]
@@ -190,6 +191,13 @@ def iterate(
             if leaps is not None:
                 leaps.take(going)
     return [fits[run] for run in range(n_runs)]
+
+
+def _stuck(sums: Sums, before: Sums, run: int) -> Reason:
+    """Why a run stops that no step can raise: rounding, or something worse."""
+    fall = float(before.objective[run] - sums.objective[run])
+    rounding = fall < 1e-6 * (1 + abs(float(before.objective[run])))
+    return "converged" if rounding else "decreased"
 
 
 def _fell(sums: Sums, before: Sums | None) -> NDArray[np.bool_]:

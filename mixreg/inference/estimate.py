@@ -121,7 +121,10 @@ def estimate(
         description = "The fit is exact: coefficients are known without error, weights are not."
         gate = inner.gating_index()
         cov = np.zeros((inner.size, inner.size))
-        cov[np.ix_(gate, gate)] = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
+        with np.errstate(over="ignore"):
+            # An empty component has next to no information about its weight.
+            known = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
+        cov[np.ix_(gate, gate)] = np.nan_to_num(known, posinf=1e300)
         lost = unknown
     else:
         if hard:

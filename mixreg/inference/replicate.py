@@ -101,7 +101,7 @@ class Refit:
             return fit
         options = Options("em", "auto", Effort(self.n_init), self.control, seed)
         raced = solve(problem, options)[1].fit
-        return ranked(rows, mixture, [fit, raced])[0]
+        return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
 
 
 def make_refit(

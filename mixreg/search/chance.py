@@ -39,6 +39,8 @@ TIGHT = 0.5
 # Accidents as large as this are expected once in so many data sets, in logs:
 # benchmarks/search.py counts the accidents that are chosen.
 CAUTION = float(np.log(100))
+# More than any log-likelihood.
+EMPTY = 1e12
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,9 @@ class TakeGains:
         for j in range(k):
             others = np.delete(joint, j, axis=0)
             best = np.maximum(others.max(axis=0), -1e300)
-            rest = best + np.log(np.exp(others - best).sum(axis=0))
+            # Units that no other component can have made, such as those with known
+            # labels, are no accidents.
+            rest = best + np.log(np.maximum(np.exp(others - best).sum(axis=0), 1e-300))
             lost = top + np.log(total) - rest + np.log1p(-np.minimum(prior[j], 1 - 1e-12))
             gain[j] = weighted(block, lost).sum(axis=-1)
         size = np.broadcast_to(np.asarray(block.size), (block.units,))
@@ -136,19 +140,24 @@ def accidental_gains(source: Source, mixture: Mixture, params: Parameters) -> Ar
     return np.where(suspect, np.maximum(gains.gain, 0.0), 0.0)
 
 
-def worth(source: Source, mixture: Mixture, fits: list[Fit]) -> Array:
-    """Log-likelihood of each fit, less what chance explains of it."""
+def worth(source: Source, mixture: Mixture, fits: list[Fit], rows: float) -> Array:
+    """Log-likelihood of each fit, less what chance explains of it.
+
+    A fit with an empty component is worth less than any other.
+    """
     heights = np.array([fit.objective for fit in fits])
-    open_ = [i for i, fit in enumerate(fits) if fit.reason != "exact"]
-    if open_:
-        stack = Parameters.concatenate([fits[i].params.stacked() for i in open_])
-        heights[open_] -= accidental_gains(source, mixture, stack).sum(axis=0)
+    noisy = [i for i, fit in enumerate(fits) if fit.reason != "exact"]
+    if noisy:
+        stack = Parameters.concatenate([fits[i].params.stacked() for i in noisy])
+        heights[noisy] -= accidental_gains(source, mixture, stack).sum(axis=0)
+        if stack.gating.shape[-1] == 1:
+            heights[noisy] -= EMPTY * (rows * stack.weights[: stack.k] < 1).sum(axis=0)
     return heights
 
 
-def ranked(source: Source, mixture: Mixture, fits: list[Fit]) -> list[Fit]:
+def ranked(source: Source, mixture: Mixture, fits: list[Fit], rows: float) -> list[Fit]:
     """Best first; what chance explains does not count."""
-    return [fits[i] for i in np.argsort(-worth(source, mixture, fits), kind="stable")]
+    return [fits[i] for i in np.argsort(-worth(source, mixture, fits, rows), kind="stable")]
 
 
 def suspects(source: Source, mixture: Mixture, params: Parameters) -> tuple[int, ...]:

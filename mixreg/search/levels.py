@@ -308,7 +308,7 @@ class Search:
     def contenders(self, course: Course, maxima: list[Maximum], most: int) -> list[Maximum]:
         """Maxima that the rows of a course do not show to be worse than the best."""
         fits = [m.fit for m in maxima]
-        value = worth(course.source, course.mixture, fits)
+        value = worth(course.source, course.mixture, fits, course.rows)
         order = np.argsort(-value, kind="stable")[:most]
         units = course.source.sweep(Marginal(course.mixture), _stack([fits[i] for i in order]))
         density = units.join()
@@ -322,7 +322,7 @@ class Search:
         patience = 0 if self.effort.n_init == 1 else 5 * self.effort.n_init * course.k
         if self.settled or not self.effort.thorough:
             patience = min(patience, ROUND)
-        fits = ranked(course.source, course.mixture, [m.fit for m in maxima])
+        fits = ranked(course.source, course.mixture, [m.fit for m in maxima], course.rows)
         leader = next(m for m in maxima if m.fit is fits[0])
         allowed = self.spent + self.budget / 4
         result = swap_search(
@@ -361,7 +361,8 @@ class Search:
             winner = maxima[0].fit
         else:
             course = self.course(self.top)
-            order = np.argsort(-worth(course.source, course.mixture, [m.fit for m in maxima]))
+            fits = [m.fit for m in maxima]
+            order = np.argsort(-worth(course.source, course.mixture, fits, course.rows))
             maxima = [maxima[i] for i in order]
             winner = maxima[0].fit
         return Record(

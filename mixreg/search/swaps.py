@@ -133,13 +133,12 @@ def fix_known(block: Block | GramBlock, resp: Array) -> Array:
     return resp
 
 
-def finish_best(
-    source: BlockSource, mixture: Mixture, fits: list[Fit], keep: int, control: Control
-) -> list[Fit]:
+def finish_best(course: Course, fits: list[Fit], keep: int, control: Control) -> list[Fit]:
     """Run the best few of some short runs to the end, best first."""
-    best = ranked(source, mixture, fits)[:keep]
+    source, mixture, rows = course.source, course.mixture, course.rows
+    best = ranked(source, mixture, fits, rows)[:keep]
     stack = Parameters.concatenate([fit.params.stacked() for fit in best])
-    return ranked(source, mixture, iterate(source, EM(mixture), stack, control))
+    return ranked(source, mixture, iterate(source, EM(mixture), stack, control), rows)
 
 
 def swap_search(
@@ -163,14 +162,14 @@ def swap_search(
     source, mixture = course.source, course.mixture
     k, batch = fit.params.k, min(batch_size(source, fit.params.k), max(patience, 1))
     keep, rows = max(2, batch // 6), source.block.rows
-    value = worth(source, mixture, [fit])[0]
+    value = worth(source, mixture, [fit], course.rows)[0]
     tried = failed = accepted = 0
     spent = 0.0
     while failed < patience and affordable(spent) and fit.reason != "exact":
         removed = np.arange(tried, tried + batch) % k
         starts = swapped(source, mixture, course.whitening, fit.params, removed, rng)
         short = iterate(source, EM(mixture), starts, SHORT)
-        longer = finish_best(source, mixture, short, keep, LONGER)
+        longer = finish_best(course, short, keep, LONGER)
         spent += rows * sum(f.n_iter + 1 for f in (*short, *longer))
         least = fit.objective + 1e-6 * source.block.units**0.5
         hopeful = [f for f in longer if f.reason == "exact" or expected_end(f) > least]
@@ -178,9 +177,9 @@ def swap_search(
         failed += batch
         if not hopeful:
             continue
-        ends = finish_best(source, mixture, hopeful, 4, FINISH)
+        ends = finish_best(course, hopeful, 4, FINISH)
         spent += rows * sum(f.n_iter + 1 for f in ends)
-        best, high = ends[0], worth(source, mixture, ends[:1])[0]
+        best, high = ends[0], worth(source, mixture, ends[:1], course.rows)[0]
         if high > value + 1e-6 * source.block.units**0.5 or best.reason == "exact":
             fit, value, failed, accepted = best, high, 0, accepted + 1
     return SwapResult(fit, tried, accepted, spent)
