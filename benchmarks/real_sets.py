@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np  # noqa: F401  (formulas use it)
+import numpy as np
 import pandas as pd
 
 from mixreg import MixReg, datasets
@@ -135,4 +135,16 @@ def load(name: str) -> pd.DataFrame:
 
 def read(file: Path) -> pd.DataFrame:
     """A packed table; numbers keep all their digits."""
-    return pd.read_csv(file, float_precision="round_trip", keep_default_na=False)
+    # The number parser of older pandas may miss the last bit, so numbers are read as text.
+    table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    return table.assign(**{column: _numbers(table[column].to_list()) for column in table})
+
+
+def _numbers(written: list[str]) -> np.ndarray | list[str]:
+    """Whole numbers where all are whole, else floats; text if they are none."""
+    for kind in (int, float):
+        try:
+            return np.array([kind(value) for value in written])
+        except ValueError:
+            continue
+    return written
