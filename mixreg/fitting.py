@@ -178,9 +178,10 @@ def solve(
 
 def _renumbered(source: MemorySource, mixture: Mixture, params: Parameters) -> Parameters:
     """The same mixture with components numbered as known labels say."""
-    if source.known is None:
+    units = source.labelled()
+    if not units.size:
         return params
-    block = source.take_units(np.flatnonzero(source.known >= 0)).as_block()
+    block = source.take_units(units).as_block()
     return numbered(block, mixture, params.stacked()).run(0)
 
 
