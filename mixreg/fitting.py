@@ -18,6 +18,7 @@ from mixreg.estimators.variational import Variational
 from mixreg.families import Gaussian
 from mixreg.gating import log_prior
 from mixreg.mixture import Mixture
+from mixreg.outliers import drawn_in
 from mixreg.params import Parameters, log_gating
 from mixreg.priors import Priors
 from mixreg.pruning import run_vb
@@ -145,7 +146,8 @@ def solve(
     """
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
-    part = raw.sample(race_rows(raw, mixture, k), rng)
+    near = raw if mixture.background is None else drawn_in(raw, mixture.family)
+    part = near.sample(race_rows(raw, mixture, k), rng)
     sample = standardised(part, problem.whitening)
     whitening = pooled_fit(sample, mixture, problem.whitening)
     linear = sample
@@ -158,11 +160,12 @@ def solve(
         effort = replace(options.effort, thorough=options.method != "vb")
         outcome = race(course, effort, rng, progress)
         tensors, start = outcome.tensors, outcome.fit.params
-    source = sample if sample.rows == raw.rows else standardised(raw, whitening)
+    source = sample if part is raw else standardised(raw, whitening)
     if k == 1:
         start = mixture.prepare(whitening.start(1))
     elif outcome is None:
-        tensors, start = _single_start(source, course, options, rng)
+        data = source if near is raw else standardised(near, whitening)
+        tensors, start = _single_start(data, course, options, rng)
     start = _renumbered(source, mixture, start)
     if options.method == "vb":
         return source, _bayes(source, course, start, options, tensors, outcome, progress)
