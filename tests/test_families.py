@@ -1,6 +1,7 @@
 """Families: densities and derivatives by the book, and fits that climb to the planted truth."""
 
 import itertools
+import math
 import warnings
 from dataclasses import dataclass
 
@@ -15,9 +16,12 @@ from scipy.stats import binom, gamma, nbinom, norm, poisson
 from mixreg import MixReg
 from mixreg.blocks import Block
 from mixreg.errors import ConvergenceWarning, InputError
-from mixreg.families import make_family
+from mixreg.estimators.expectation import SoftAssignment
+from mixreg.families import Family, NegativeBinomial, Poisson, make_family
+from mixreg.families.rising import LARGE, rising_sums
 from mixreg.families.statistics import cross_sums
 from mixreg.metrics import adjusted_rand_index
+from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 
 MEAN = {
@@ -683,3 +687,59 @@ def test_bad_choice_sets_are_named(chosen, message):
     data.loc["r3", "y"] = 1
     with pytest.raises(InputError, match="begins at row 'r3' has one alternative only"):
         MixReg.from_formula("y ~ x", data.drop(index=["r4", "r5"]), **options)
+
+
+@pytest.mark.parametrize("alpha", [1e-20, 1e-12, 1e-7, 1e-3, 0.03, 0.04, 2.0, 1e4])
+@pytest.mark.parametrize("y", [0, 1, 7, 3500, 200_000])
+def test_sums_below_a_count_are_exact_at_every_dispersion(alpha, y):
+    s = alpha * np.arange(y)
+    parts = np.log1p(s), s / (1 + s), s / (1 + s) ** 2
+    for which, part in enumerate(parts):
+        total = math.fsum(part)
+        found = rising_sums(np.array([alpha]), np.array([float(y)]), which)
+        # Gamma functions of small arguments are the differences of large ones.
+        loss = 1e-13 * y * np.log(y + 1.0) if alpha > 1 / LARGE else 1e-13 * alpha * y
+        assert_allclose(found, total, rtol=1e-12, atol=loss + 1e-300)
+
+
+@pytest.mark.parametrize("mu", [1e-4, 3.0, 1e5])
+def test_a_negative_binomial_with_hardly_any_dispersion_is_a_poisson(mu):
+    y = np.array([0.0, 1.0, 3.0, 90.0, 1e5, 1e5 + 300])
+    eta = np.full(len(y), np.log(mu))
+    one = np.array([1e-20])
+    negative, poisson = NegativeBinomial(), Poisson()
+    at, plain = (f.rows_at(y, eta, one, None) for f in (negative, poisson))
+    for name in ("log_density", "score", "weight", "curvature"):
+        assert_allclose(getattr(negative, name)(at), getattr(poisson, name)(plain), 1e-12, 1e-8)
+
+
+def test_sums_of_a_negative_binomial_are_those_of_its_rows():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((50, 2)), rng.integers(0, 9, 50).astype(float)
+    block = Block(x, y, weight=rng.uniform(0.5, 2, 50))
+    params = Parameters.uniform(0.5 * rng.standard_normal((3, 2, 2)), 0.7)
+    spread = np.array([[1e-9, 0.2], [1e-4, 3.0], [0.5, 1.0]])
+    params = Parameters(params.coef, spread, params.gating)
+    family = NegativeBinomial()
+    state, r = family.evaluate(block, params), rng.random((3, 2, 50))
+    sums = family.statistics(block, params, state, r)
+    base = Family.statistics(family, block, params, state, r)
+    for name in ("size", "xx", "xe", "spread"):
+        assert_allclose(getattr(sums, name), getattr(base, name), rtol=1e-9, err_msg=name)
+
+
+def test_runs_of_a_stack_do_not_depend_on_each_other(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((300, 2)), rng.integers(0, 9, 300).astype(float)
+    block = Block(x, y, z=np.column_stack([np.ones(300), x[:, 0]]))
+    params = Parameters.uniform(0.5 * rng.standard_normal((3, 7, 2)), 0.7)
+    mixture = Mixture(NegativeBinomial(), gate_terms=2)
+    params, task = mixture.prepare(params), SoftAssignment(mixture)
+    whole = task(block, params)
+    monkeypatch.setattr("mixreg.estimators.expectation.CACHED_VALUES", 2 * 3 * 300)
+    parts = task(block, params)
+    assert parts.objective.shape == (7,)
+    for left, right in ((whole, parts), (whole.family, parts.family), (whole.gate, parts.gate)):
+        for name in left.__dataclass_fields__:
+            if isinstance(getattr(left, name), np.ndarray):
+                assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-10, atol=1e-10)
