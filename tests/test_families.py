@@ -18,6 +18,7 @@ from mixreg.blocks import Block
 from mixreg.errors import ConvergenceWarning, InputError
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.families import Family, NegativeBinomial, Poisson, make_family
+from mixreg.families.binomial import softplus
 from mixreg.families.rising import LARGE, rising_sums
 from mixreg.families.statistics import cross_sums
 from mixreg.metrics import adjusted_rand_index
@@ -743,3 +744,42 @@ def test_runs_of_a_stack_do_not_depend_on_each_other(monkeypatch):
         for name in left.__dataclass_fields__:
             if isinstance(getattr(left, name), np.ndarray):
                 assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("size", [1.0, 400.0])
+def test_sums_over_choice_sets_are_those_of_the_formula(ragged, size):
+    rng = np.random.default_rng(0)
+    widths = np.where(np.arange(20) % 3 == 0, 2 + ragged, 3 - ragged) if ragged else np.full(20, 3)
+    sets = np.concatenate([[0], widths.cumsum()[:-1]])
+    rows = int(widths.sum())
+    opens, y = np.zeros(rows, dtype=bool), np.zeros(rows)
+    opens[sets] = True
+    y[sets + rng.integers(0, widths)] = 1.0
+    x = rng.standard_normal((rows, 2))
+    block = Block(x, y, starts=sets, opens=opens)
+    params = Parameters.uniform(size * rng.standard_normal((2, 3, 2)), 1.0)
+    family = make_family("choice", None, False, 1e-4)
+    state, r = family.evaluate(block, params), rng.random((2, 3, 20))
+    density, sums = (
+        family.unit_density(block, params, state),
+        family.statistics(block, params, state, r),
+    )
+    for j, run in np.ndindex(2, 3):
+        eta, xx, xe = x @ params.coef[j, run], np.zeros((2, 2)), np.zeros(2)
+        for i, (first, width) in enumerate(zip(sets, widths, strict=True)):
+            at = slice(first, first + width)
+            logs = eta[at] - logsumexp(eta[at])
+            mu, mean = np.exp(logs), np.exp(logs) @ x[at]
+            assert_allclose(density[j, run, i], y[at] @ logs, rtol=1e-10, atol=1e-12)
+            xx += r[j, run, i] * ((x[at].T * mu) @ x[at] - np.outer(mean, mean))
+            xe += r[j, run, i] * (y[at] - mu) @ x[at]
+        assert_allclose(sums.xx[j, run], xx, rtol=1e-9, atol=1e-10)
+        assert_allclose(sums.xe[j, run], xe, rtol=1e-9, atol=1e-10)
+
+
+def test_log_chances_are_exact_far_out():
+    eta = np.array([-800.0, -40.0, -1e-9, 0.0, 1e-9, 30.0, 40.0, 800.0])
+    with mpmath.workdps(400):
+        exact = [float(mpmath.log1p(mpmath.exp(mpmath.mpf(e)))) for e in eta]
+    assert_allclose(softplus(eta), exact, rtol=1e-15)
