@@ -227,7 +227,7 @@ class Declaration:
             len(common),
             background if self.noise else None,
             len(gate_terms),
-            self.source.known is not None,
+            self.source.labelled().size > 0,
             tuple((j, order.index(i)) for j, i in absent),
         )
         self._whitening = standard_coordinates(self.source, family, self.layout)

@@ -88,6 +88,7 @@ class Estimates:
         if beliefs is None:
             return list(self.components)
         held = alive(beliefs, self.options.priors)
+        held[np.setdiff1d(self._posterior.argmax(axis=0), [self.k])] = True
         return [int(j) for j in self.components[held]]
 
     @property

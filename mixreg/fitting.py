@@ -19,6 +19,7 @@ from mixreg.exactness import Reason, find_reasons, tight_components
 from mixreg.families import Gaussian
 from mixreg.gating import log_prior
 from mixreg.mixture import Mixture
+from mixreg.outliers import drawn_in
 from mixreg.params import Parameters, log_gating
 from mixreg.priors import Priors
 from mixreg.pruning import run_vb
@@ -153,7 +154,8 @@ def solve(
     """
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
-    ladder = make_ladder(problem, rng)
+    near = raw if mixture.background is None else drawn_in(raw, mixture.family)
+    ladder = make_ladder(replace(problem, source=near), rng)
     tensors: tuple[TensorResult, ...] = ()
     record: Record | None = None
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
@@ -165,10 +167,10 @@ def solve(
     else:
         course = ladder.make(raw.rows, rng)
         starts = [mixture.prepare(course.whitening.start(1))]
-    source = course.sample
     if k > 1 and record is None:
-        tensors, start = _single_start(source, course, options, rng)
+        tensors, start = _single_start(course.sample, course, options, rng)
         starts = [start]
+    source = course.sample if near is raw else standardised(raw, course.whitening)
     starts = [_renumbered(source, mixture, start) for start in starts]
     if options.method == "vb":
         return source, _bayes(source, course, starts[0], options, tensors, record, progress)
@@ -223,9 +225,10 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
 
 def _renumbered(source: MemorySource, mixture: Mixture, params: Parameters) -> Parameters:
     """The same mixture with components numbered as known labels say."""
-    if source.known is None:
+    units = source.labelled()
+    if not units.size:
         return params
-    block = source.take_units(np.flatnonzero(source.known >= 0)).as_block()
+    block = source.take_units(units).as_block()
     return numbered(block, mixture, params.stacked()).run(0)
 
 

@@ -40,7 +40,7 @@ class Mixture:
     gate_terms : int
         Number of concomitant variables; 0 when class probabilities are constant.
     labelled : bool
-        Whether some labels are known, so that components are not exchangeable.
+        Whether labels of units that count are known: components are not exchangeable.
     absent : tuple of (component, standard regressor) pairs
         Coefficients that are zero.
     """

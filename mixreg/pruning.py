@@ -23,8 +23,10 @@ Array = NDArray[np.float64]
 
 SHORT = Control(max_iter=12, tol=0.0)
 SETTLE = Control(max_iter=100, tol=1e-7)
-# A component with fewer units than this is not alive.
+# A component with fewer units than this, and no unit's label, is not alive.
 ALIVE = 1.0
+# What a component holds of all units when there is something to empty.
+TRACE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,13 @@ class Pruned:
 
 
 def alive(beliefs: Beliefs, priors: Priors) -> NDArray[np.bool_]:
-    """Components that hold rows, (k,)."""
-    return np.asarray(beliefs.counts[: beliefs.k] - priors.concentration >= ALIVE)
+    """Components that hold units, (k,)."""
+    return np.asarray(held(beliefs, priors) >= ALIVE)
+
+
+def held(beliefs: Beliefs, priors: Priors) -> Array:
+    """Units in each component, counted with their weights, (k,)."""
+    return np.asarray(beliefs.counts[: beliefs.k] - priors.concentration)
 
 
 def reset(beliefs: Beliefs, j: int, priors: Priors) -> Beliefs:
@@ -64,7 +71,9 @@ def prune(source: Source, estimator: Variational, beliefs: Beliefs) -> Beliefs:
     best = iterate(source, estimator, beliefs.stacked(), SETTLE)[0]
     while True:
         current: Beliefs = best.params
-        candidates = np.flatnonzero(alive(current, priors))
+        # A component may hold a lone group, or a little of many, and be one too many.
+        mine = held(current, priors)
+        candidates = np.flatnonzero(mine > TRACE * mine.sum())
         if len(candidates) < 2:
             return current
         stack = [reset(current, int(j), priors).stacked() for j in candidates]

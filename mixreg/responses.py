@@ -23,6 +23,7 @@ from mixreg.families.joint import GaussianPart
 from mixreg.fitting import surrogate
 from mixreg.mixture import Mixture
 from mixreg.options import number, yes_or_no
+from mixreg.outliers import drawn_in
 from mixreg.params import Layout
 from mixreg.sources import MemorySource
 from mixreg.whitening import Whitening, for_family, gate_basis, joined, triangle, whitening
@@ -295,6 +296,8 @@ def _coordinates(
     shared: tuple[int, ...],
 ) -> Whitening:
     """Standard coordinates of one response."""
+    if layout.background:
+        source = drawn_in(source, family)
     linear = source if family.linear else surrogate(source, Mixture(family))
     white = whitening(linear.sweep(triangle), terms, shared, rotate=not layout.absent)
     if isinstance(family, GaussianPart) and family.link_name == "identity":

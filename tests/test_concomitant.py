@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from mixreg import MixReg, MixRegResults
 from mixreg.errors import InputError, NotAvailableError
+from mixreg.summary import weight_errors
 from tests.reference.concomitant import GateReference, gate_cases
 
 GATED = [ref for ref in gate_cases() if ref.concomitant is not None]
@@ -344,6 +345,12 @@ def test_case_weights_are_repeated_rows(data):
     assert_allclose(weighted.params, repeated.params, rtol=1e-5)
     assert_allclose(weighted.bse, repeated.bse, rtol=1e-5)
     assert_allclose(weighted.weights, repeated.weights, rtol=1e-6)
+    # Whatever is averaged over units counts them with their weights.
+    assert_allclose(weight_errors(weighted), weight_errors(repeated), rtol=1e-5)
+    columns = ["size", "share", "weight", "certainty"]
+    assert_allclose(weighted.segments()[columns], repeated.segments()[columns], rtol=1e-5)
+    one = data[["x"]].head(1)
+    assert_allclose(weighted.predict(one), repeated.predict(one), rtol=1e-5)
 
 
 @pytest.mark.parametrize("cov_type", ["oim", "opg", "robust"])

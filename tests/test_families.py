@@ -1,6 +1,7 @@
 """Families: densities and derivatives by the book, and fits that climb to the planted truth."""
 
 import itertools
+import math
 import warnings
 from dataclasses import dataclass
 
@@ -15,9 +16,13 @@ from scipy.stats import binom, gamma, nbinom, norm, poisson
 from mixreg import MixReg
 from mixreg.blocks import Block
 from mixreg.errors import ConvergenceWarning, InputError
-from mixreg.families import make_family
+from mixreg.estimators.expectation import SoftAssignment
+from mixreg.families import Family, NegativeBinomial, Poisson, make_family
+from mixreg.families.binomial import softplus
+from mixreg.families.rising import LARGE, rising_sums
 from mixreg.families.statistics import cross_sums
 from mixreg.metrics import adjusted_rand_index
+from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 
 MEAN = {
@@ -683,3 +688,98 @@ def test_bad_choice_sets_are_named(chosen, message):
     data.loc["r3", "y"] = 1
     with pytest.raises(InputError, match="begins at row 'r3' has one alternative only"):
         MixReg.from_formula("y ~ x", data.drop(index=["r4", "r5"]), **options)
+
+
+@pytest.mark.parametrize("alpha", [1e-20, 1e-12, 1e-7, 1e-3, 0.03, 0.04, 2.0, 1e4])
+@pytest.mark.parametrize("y", [0, 1, 7, 3500, 200_000])
+def test_sums_below_a_count_are_exact_at_every_dispersion(alpha, y):
+    s = alpha * np.arange(y)
+    parts = np.log1p(s), s / (1 + s), s / (1 + s) ** 2
+    for which, part in enumerate(parts):
+        total = math.fsum(part)
+        found = rising_sums(np.array([alpha]), np.array([float(y)]), which)
+        # Gamma functions of small arguments are the differences of large ones.
+        loss = 1e-13 * y * np.log(y + 1.0) if alpha > 1 / LARGE else 1e-13 * alpha * y
+        assert_allclose(found, total, rtol=1e-12, atol=loss + 1e-300)
+
+
+@pytest.mark.parametrize("mu", [1e-4, 3.0, 1e5])
+def test_a_negative_binomial_with_hardly_any_dispersion_is_a_poisson(mu):
+    y = np.array([0.0, 1.0, 3.0, 90.0, 1e5, 1e5 + 300])
+    eta = np.full(len(y), np.log(mu))
+    one = np.array([1e-20])
+    negative, poisson = NegativeBinomial(), Poisson()
+    at, plain = (f.rows_at(y, eta, one, None) for f in (negative, poisson))
+    for name in ("log_density", "score", "weight", "curvature"):
+        assert_allclose(getattr(negative, name)(at), getattr(poisson, name)(plain), 1e-12, 1e-8)
+
+
+def test_sums_of_a_negative_binomial_are_those_of_its_rows():
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((50, 2)), rng.integers(0, 9, 50).astype(float)
+    block = Block(x, y, weight=rng.uniform(0.5, 2, 50))
+    params = Parameters.uniform(0.5 * rng.standard_normal((3, 2, 2)), 0.7)
+    spread = np.array([[1e-9, 0.2], [1e-4, 3.0], [0.5, 1.0]])
+    params = Parameters(params.coef, spread, params.gating)
+    family = NegativeBinomial()
+    state, r = family.evaluate(block, params), rng.random((3, 2, 50))
+    sums = family.statistics(block, params, state, r)
+    base = Family.statistics(family, block, params, state, r)
+    for name in ("size", "xx", "xe", "spread"):
+        assert_allclose(getattr(sums, name), getattr(base, name), rtol=1e-9, err_msg=name)
+
+
+def test_runs_of_a_stack_do_not_depend_on_each_other(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((300, 2)), rng.integers(0, 9, 300).astype(float)
+    block = Block(x, y, z=np.column_stack([np.ones(300), x[:, 0]]))
+    params = Parameters.uniform(0.5 * rng.standard_normal((3, 7, 2)), 0.7)
+    mixture = Mixture(NegativeBinomial(), gate_terms=2)
+    params, task = mixture.prepare(params), SoftAssignment(mixture)
+    whole = task(block, params)
+    monkeypatch.setattr("mixreg.estimators.expectation.CACHED_VALUES", 2 * 3 * 300)
+    parts = task(block, params)
+    assert parts.objective.shape == (7,)
+    for left, right in ((whole, parts), (whole.family, parts.family), (whole.gate, parts.gate)):
+        for name in left.__dataclass_fields__:
+            if isinstance(getattr(left, name), np.ndarray):
+                assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("size", [1.0, 400.0])
+def test_sums_over_choice_sets_are_those_of_the_formula(ragged, size):
+    rng = np.random.default_rng(0)
+    widths = np.where(np.arange(20) % 3 == 0, 2 + ragged, 3 - ragged) if ragged else np.full(20, 3)
+    sets = np.concatenate([[0], widths.cumsum()[:-1]])
+    rows = int(widths.sum())
+    opens, y = np.zeros(rows, dtype=bool), np.zeros(rows)
+    opens[sets] = True
+    y[sets + rng.integers(0, widths)] = 1.0
+    x = rng.standard_normal((rows, 2))
+    block = Block(x, y, starts=sets, opens=opens)
+    params = Parameters.uniform(size * rng.standard_normal((2, 3, 2)), 1.0)
+    family = make_family("choice", None, False, 1e-4)
+    state, r = family.evaluate(block, params), rng.random((2, 3, 20))
+    density, sums = (
+        family.unit_density(block, params, state),
+        family.statistics(block, params, state, r),
+    )
+    for j, run in np.ndindex(2, 3):
+        eta, xx, xe = x @ params.coef[j, run], np.zeros((2, 2)), np.zeros(2)
+        for i, (first, width) in enumerate(zip(sets, widths, strict=True)):
+            at = slice(first, first + width)
+            logs = eta[at] - logsumexp(eta[at])
+            mu, mean = np.exp(logs), np.exp(logs) @ x[at]
+            assert_allclose(density[j, run, i], y[at] @ logs, rtol=1e-10, atol=1e-12)
+            xx += r[j, run, i] * ((x[at].T * mu) @ x[at] - np.outer(mean, mean))
+            xe += r[j, run, i] * (y[at] - mu) @ x[at]
+        assert_allclose(sums.xx[j, run], xx, rtol=1e-9, atol=1e-10)
+        assert_allclose(sums.xe[j, run], xe, rtol=1e-9, atol=1e-10)
+
+
+def test_log_chances_are_exact_far_out():
+    eta = np.array([-800.0, -40.0, -1e-9, 0.0, 1e-9, 30.0, 40.0, 800.0])
+    with mpmath.workdps(400):
+        exact = [float(mpmath.log1p(mpmath.exp(mpmath.mpf(e)))) for e in eta]
+    assert_allclose(softplus(eta), exact, rtol=1e-15)

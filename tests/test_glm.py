@@ -685,3 +685,19 @@ def test_other_links_of_statsmodels_work(link):
     fit = MixReg.from_formula("s + f ~ x", data, k=1, family=family).fit(tol=1e-14)
     assert_allclose(fit.params, reference.params, rtol=1e-6)
     assert_allclose(fit.llf, reference.llf, rtol=1e-11)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("mean", [2.0, 8.0, 11.0, 14.0])
+def test_negative_binomials_never_end_below_the_poisson_that_they_hold(mean, k):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(300)
+    first = rng.random(300) < 0.5 if k == 2 else np.ones(300, dtype=bool)
+    rate = np.exp(np.where(first, mean + 0.3 * x, mean - 1 - 0.3 * x))
+    data = pd.DataFrame({"y": rng.poisson(rate), "x": x})
+    found = [
+        MixReg.from_formula("y ~ x", data, k=k, family=family).fit().llf
+        for family in ("poisson", "negativebinomial")
+    ]
+    # What rounding of y log(y) allows.
+    assert found[1] > found[0] - 1e-6

@@ -439,3 +439,26 @@ def test_a_component_that_no_row_may_join_is_pointed_out(data):
 def test_one_component_with_known_labels(data, known):
     found = fit(data, known.where(known == 1), k=1)
     assert found.llf == pytest.approx(smf.ols("y ~ x", data).fit().llf)
+
+
+@pytest.mark.parametrize("method", ["em", "altmin", "vb"])
+def test_labels_of_groups_that_do_not_count_number_nothing(method):
+    table = shops()
+    table["weight"] = np.where(table["shop"].isin(["shop 0", "shop 1"]), 0.0, 1.0)
+    labels = {"shop 0": 2, "shop 1": 1}
+    model = MixReg.from_formula(
+        "y ~ x", table, k=2, groups="shop", weights="weight", known_labels=labels
+    )
+    plain = MixReg.from_formula("y ~ x", table, k=2, groups="shop", weights="weight")
+    found, without = model.fit(method=method), plain.fit(method=method)
+    assert_allclose(found.coefficients, without.coefficients, rtol=1e-8)
+    assert_array_equal(found.group_labels[list(labels)], [2, 1])
+    others = without.group_labels.index.difference(list(labels))
+    assert_array_equal(found.group_labels[others], without.group_labels[others])
+
+
+def test_a_bootstrap_may_leave_out_all_known_labels():
+    table = shops()
+    found = fit(table, {"shop 0": 1}, groups="shop")
+    drawn = found.bootstrap(6, kind="group", seed=1, n_jobs=1, n_init=1)
+    assert np.isfinite(drawn.draws).all().all()

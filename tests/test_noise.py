@@ -466,3 +466,37 @@ def test_whole_groups_are_noise():
         line.split() for line in found.summary().as_text().splitlines() if line.startswith("Noise ")
     )
     assert row[-2:] == ["48", "8"]
+
+
+@pytest.mark.parametrize("size", [1e6, 1e9, 1e12, -1e15])
+def test_a_response_that_is_very_far_out_is_noise_and_nothing_else(size):
+    data = spoilt(share=0.0)
+    data.loc[3, "y"] = size
+    model = MixReg.from_formula("y ~ x", data, k=2, noise=True)
+    found, good = model.fit(), model.fit(init=data["label"])
+    assert found.llf == pytest.approx(good.llf, abs=1e-5)
+    assert_allclose(found.coefficients[1], [1.0, 2.0], atol=0.15)
+    assert_allclose(found.coefficients[2], [-1.0, -1.0], atol=0.15)
+    assert found.labels[3] == 0
+    by_hand = gaussian_log_likelihood(found, data)
+    assert found.llf == pytest.approx(by_hand, abs=1e-6)
+    other = MixReg.from_formula("y ~ x", data.assign(y=data["y"] / 1e3), k=2, noise=True).fit()
+    assert other.llf == pytest.approx(found.llf + len(data) * np.log(1e3), abs=1e-5)
+
+
+def gaussian_log_likelihood(found: MixRegResults, data: pd.DataFrame) -> float:
+    """By the formula, at the estimates."""
+    mean = found.predict(data, which="component")
+    parts = [found.weights[j] * norm.pdf(data["y"], mean[j], found.scale[j]) for j in (1, 2)]
+    length = data["y"].max() - data["y"].min()
+    return float(np.log(sum(parts) + found.weights[0] / length).sum())
+
+
+def test_one_of_several_responses_may_be_very_far_out():
+    data = spoilt(share=0.0)
+    data["other"] = data["y"] * 3 + np.random.default_rng(4).standard_normal(len(data))
+    data.loc[3, "y"], data.loc[5, "other"] = 1e12, -1e13
+    model = MixReg.from_formula(["y ~ x", "other ~ x"], data, k=2, noise=True)
+    found, good = model.fit(), model.fit(init=data["label"])
+    assert found.llf == pytest.approx(good.llf, abs=1e-5)
+    assert found.labels[[3, 5]].tolist() == [0, 0]

@@ -10,6 +10,7 @@ from mixreg.blocks import Block, GramBlock, column_pairs, condense
 from mixreg.estimators.expectation import HardAssignment, Posterior, SoftAssignment
 from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
+from mixreg.inference.information import ClusterSums
 from mixreg.mixture import Mixture
 from mixreg.sources import MemorySource, memory, sweep
 from mixreg.sources.memory import BlockSource, condensed
@@ -36,6 +37,8 @@ def assert_same_sums(a, b, rtol=1e-10):
     assert type(a) is type(b)
     for name in a.__dataclass_fields__:
         left, right = getattr(a, name), getattr(b, name)
+        if isinstance(left, ClusterSums):
+            left, right = left.each(), right.each()
         if hasattr(left, "__dataclass_fields__"):
             assert_same_sums(left, right, rtol)
         elif left is not None:
@@ -96,6 +99,30 @@ def test_many_blocks_add_up_to_one(grouped, weighted):
         (TakeThird(True, projection), None),
     ):
         assert_same_sums(source.sweep(task, params), whole(source).sweep(task, params))
+
+
+@pytest.mark.parametrize("kind", ["own", "in turn", "contiguous", "drawn"])
+@pytest.mark.usefixtures("small_blocks")
+def test_cluster_sums_are_those_of_the_clusters_of_a_block(kind):
+    source, params = random_source(3000, 4, weighted=True), random_mixture(3, 4)
+    unit = np.arange(3000)
+    codes = {
+        "own": unit,
+        "in turn": unit % 7,
+        "contiguous": unit // 5,
+        "drawn": np.unique(np.random.default_rng(0).integers(0, 900, 3000), return_inverse=True)[1],
+    }[kind]
+    task = TakeInformation(MIXTURE, codes)
+    for block in source.blocks():
+        (own, sums), *more = task(block, params).clusters.parts
+        assert not more
+        assert_array_equal(own, np.unique(codes[block.first : block.first + block.units]))
+        assert len(sums) == len(own)
+    found = source.sweep(task, params).clusters
+    assert sum(len(own) for own, _ in found.parts) < 3 * (codes.max() + 1)
+    one = task(source.as_block(), params).clusters
+    assert_allclose(found.each(), one.each(), rtol=1e-10, atol=1e-10)
+    assert len(one.each()) == codes.max() + 1
 
 
 @pytest.mark.usefixtures("small_blocks")

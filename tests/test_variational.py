@@ -16,6 +16,7 @@ from mixreg.estimators.variational import Variational, longest_row
 from mixreg.metrics import match_components
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
+from mixreg.pruning import reset
 from mixreg.sources.memory import BlockSource, MemorySource, condensed, standardised
 from tests.samples import lines, random_mixture, random_source, shops
 
@@ -687,3 +688,28 @@ def test_what_belongs_to_the_likelihood_is_refused(fits):
         _ = model_of("rows").fit().elbo
     with pytest.raises(InputError, match="resample"):
         model_of("rows").fit("vb", resample=2)
+
+
+def grouped(seed: int, k: int) -> MixReg:
+    """Groups on k random planes that may overlap, and a model with components to spare."""
+    rng = np.random.default_rng(seed)
+    code = np.repeat(np.arange(25 + 10 * (seed % 4)), 6)
+    labels = rng.integers(0, k, code[-1] + 1)
+    x = np.column_stack([np.ones(len(code)), rng.standard_normal((len(code), 2))])
+    coef = 2 * rng.standard_normal((k, 3))
+    noise = (0.5, 1.0, 1.5)[seed % 3] * rng.standard_normal(len(code))
+    y = np.einsum("np,np->n", x, coef[labels[code]]) + noise
+    return MixReg(y, x, k + 1 + seed % 3, groups=code)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_labels_are_of_the_living_and_no_component_is_one_too_many(seed):
+    model = grouped(seed, 2 + seed % 2)
+    res = model.fit(method="vb")
+    assert set(res.group_labels) <= set(res.alive)
+    beliefs, priors = res.solution.beliefs, res.options.priors
+    source = standardised(model.source, model._whitening)
+    estimator = Variational(model.mixture, priors)
+    resets = [reset(beliefs, j, priors).stacked() for j in range(model.k)]
+    ends = iterate(source, estimator, Beliefs.concatenate(resets), Control(300, 1e-11))
+    assert max(end.objective for end in ends) < res.solution.elbo + 1e-3

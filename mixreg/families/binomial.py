@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_expit, log_ndtr, xlog1py, xlogy
+from scipy.special import gammaln, log_ndtr, xlog1py, xlogy
 
 from mixreg.blocks import Block
 from mixreg.families.base import Rows
@@ -37,7 +37,7 @@ class Binomial(ExponentialFamily):
     def density(self, rows: Rows) -> Array:
         """Log density of each row."""
         if self.link_name == "logit":
-            density = rows.y * rows.eta + log_expit(-rows.eta)
+            density = rows.y * rows.eta - softplus(rows.eta)
         elif self.link_name in TAILS:
             yes, no = TAILS[self.link_name](rows.eta)
             density = rows.y * yes.log + (1 - rows.y) * no.log
@@ -112,6 +112,16 @@ class Binomial(ExponentialFamily):
     def background(self, y: Array) -> float:
         """Not used: see `unit_background`."""
         return 1.0
+
+
+def softplus(eta: Array) -> Array:
+    """Value of log(1 + exp(eta)), far out too; many times as fast as scipy's `log_expit`."""
+    size = np.abs(eta)
+    np.negative(size, out=size)
+    np.exp(size, out=size)
+    np.log1p(size, out=size)
+    size += np.maximum(eta, 0.0)
+    return size
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
 
+# Utilities up to this can be exponentiated as they are.
+MODERATE = 300.0
+
 
 @dataclass(frozen=True)
 class Choice(Family):
@@ -35,22 +38,12 @@ class Choice(Family):
     def evaluate(self, block: Block, params: Parameters) -> Rows:
         """Utilities, and chances within sets."""
         eta = linear_predictor(block, params.coef)
-        sets = block.sets
-        width = set_width(sets, block.rows)
-        if width is not None:
-            # Sets of one size: a view with an axis for the alternatives.
-            cube = eta.reshape(*eta.shape[:-1], -1, width)
-            cube -= cube.max(axis=-1, keepdims=True)
-            mu = np.exp(cube)
-            total = mu.sum(axis=-1, keepdims=True)
-            mu /= total
-            cube -= np.log(total)
-            return Rows(block.y, eta, mu.reshape(eta.shape), params.dispersion[..., None], None)
-        sizes = np.diff(sets, append=block.rows)
-        eta -= np.repeat(np.maximum.reduceat(eta, sets, axis=-1), sizes, axis=-1)
+        sets, sizes = block.sets, set_sizes(block)
+        if max(eta.max(initial=0.0), -eta.min(initial=0.0)) > MODERATE:
+            eta -= np.repeat(np.maximum.reduceat(eta, sets, axis=-1), sizes, axis=-1)
         mu = np.exp(eta)
-        total = np.add.reduceat(mu, sets, axis=-1)
-        mu /= np.repeat(total, sizes, axis=-1)
+        total = set_sums(mu, sets)
+        mu *= np.repeat(1 / total, sizes, axis=-1)
         eta -= np.repeat(np.log(total), sizes, axis=-1)
         return Rows(block.y, eta, mu, params.dispersion[..., None], None)
 
@@ -78,7 +71,7 @@ class Choice(Family):
         r = block.per_row(responsibilities)
         weight = r * state.mu
         xx, xe = cross_sums(block, weight, r * block.y - weight)
-        xx -= _between(block, weight, state.mu)
+        xx -= _between(block, r[..., block.sets], state.mu)
         size = responsibilities @ np.broadcast_to(np.asarray(block.size), (block.units,))
         return FamilyStatistics(size, xx, xe, np.empty((0, *size.shape)))
 
@@ -87,9 +80,9 @@ class Choice(Family):
     ) -> Array:
         """Information of one component's utilities."""
         mu = state.mu[j]
-        weight = block.per_row(wr) * mu
-        xx, _ = cross_sums(block, weight[None], weight[None])
-        return np.asarray((xx - _between(block, weight[None], mu[None]))[0])
+        r = block.per_row(wr)
+        xx, _ = cross_sums(block, (r * mu)[None], (r * mu)[None])
+        return np.asarray((xx - _between(block, r[None, block.sets], mu[None]))[0])
 
     def row_derivatives(
         self, block: Block, eta: Array, dispersion: Array
@@ -134,23 +127,28 @@ def set_width(sets: NDArray[np.intp], rows: int) -> int | None:
     return width if np.array_equal(sets, np.arange(0, rows, width)) else None
 
 
-def _between(block: Block, weight: Array, mu: Array) -> Array:
-    """Sum over sets of weight times m m', m the mean regressors of a set.
+def set_sizes(block: Block) -> Any:
+    """Alternatives in each set: one number if all are the same, which is faster."""
+    width = set_width(block.sets, block.rows)
+    return np.diff(block.sets, append=block.rows) if width is None else width
 
-    `weight` is responsibility times chance, so that a set's sum of weight * x
-    is responsibility times m.
-    """
-    lead, p, sets = weight.shape[:-1], block.x.shape[1], block.sets
-    width = set_width(sets, block.rows)
+
+def set_sums(values: Array, sets: NDArray[np.intp]) -> Array:
+    """Add up (..., rows) values within sets, giving (..., sets)."""
+    width = set_width(sets, values.shape[-1])
+    if width is None:
+        return np.add.reduceat(values, sets, axis=-1)
+    # A product with ones: sums over a short last axis are slow.
+    return np.asarray(values.reshape(*values.shape[:-1], -1, width) @ np.ones(width))
+
+
+def _between(block: Block, r: Array, mu: Array) -> Array:
+    """Sum over sets of r (..., sets) times m m', m the mean regressors of a set."""
+    lead, p, sets = mu.shape[:-1], block.x.shape[1], block.sets
     out = np.empty((int(np.prod(lead)), p, p))
-    flat, flat_mu = weight.reshape(-1, block.rows), mu.reshape(-1, block.rows)
+    x = np.ascontiguousarray(block.x.T)
+    flat, flat_mu = r.reshape(-1, len(sets)), mu.reshape(-1, block.rows)
     for i in range(flat.shape[0]):
-        if width is not None:
-            x = block.x.reshape(-1, width, p)
-            means = np.matmul(flat_mu[i].reshape(-1, 1, width), x)[:, 0]
-            total = flat[i].reshape(-1, width).sum(axis=1)
-        else:
-            means = np.add.reduceat(block.x * flat_mu[i][:, None], sets, axis=0)
-            total = np.add.reduceat(flat[i], sets)
-        out[i] = (means * total[:, None]).T @ means
+        means = set_sums(x * flat_mu[i], sets)
+        out[i] = (means * flat[i]) @ means.T
     return out.reshape(*lead, p, p)

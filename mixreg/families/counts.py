@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
+from mixreg.families.base import Rows
 from mixreg.families.exponential import ExponentialFamily
 
 Array = NDArray[np.float64]
@@ -23,6 +24,10 @@ class CountFamily(ExponentialFamily):
     def saturated(self, y: Array, trials: Array | None) -> Array | float:
         """Log density of a Poisson at the mean y; near enough for others to rank rows."""
         return np.asarray(xlogy(y, y) - y - gammaln(y + 1))
+
+    def log_mean(self, rows: Rows) -> Array:
+        """Logarithm of the mean."""
+        return rows.eta if self.link_name == "log" else np.log(rows.mu)
 
     def surrogate(self, y: Array, trials: Array | None) -> Array:
         """The link of the counts, with zero pulled in."""

@@ -8,11 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.blocks import Block
 from mixreg.families.base import Family, Rows
-from mixreg.families.links import Link, make_link
+from mixreg.families.links import LONGEST, Link, make_link
+from mixreg.families.statistics import linear_predictor
+from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
 
+# Smallest mean of a family of positive means, and its logarithm.
+LEAST = 1e-100
+SHORTEST = float(np.log(LEAST))
 # Links that map every linear predictor to a mean in its range.
 EVERYWHERE = ("log", "logit", "probit", "cloglog")
 
@@ -68,9 +74,21 @@ class ExponentialFamily(Family):
         """Mean of the response at a linear predictor; out of range where there is none."""
         return self.valid(self._link.mean(eta))
 
+    def evaluate(self, block: Block, params: Parameters) -> Any:
+        """Rows at their linear predictors."""
+        eta = linear_predictor(block, params.coef)
+        return self.rows_at(block.y, eta, params.dispersion[..., None], block.trials)
+
+    def rows_at(self, y: Array, eta: Array, dispersion: Array, trials: Array | None) -> Rows:
+        """Rows at given linear predictors, cut off where the mean is."""
+        if self.link_name == "log" and self.everywhere and self.least == 0:
+            eta = np.clip(eta, SHORTEST, LONGEST)
+            return Rows(y, eta, np.exp(eta), dispersion, trials)
+        return Rows(y, eta, self.mean(eta), dispersion, trials)
+
     def valid(self, mu: Array) -> Array:
         """Keep means from the ends of their range, which rounding can reach."""
-        return np.maximum(mu, 1e-100) if self.everywhere and self.least == 0 else mu
+        return np.maximum(mu, LEAST) if self.everywhere and self.least == 0 else mu
 
     def outside(self, rows: Rows) -> NDArray[np.bool_] | None:
         """Rows whose mean is out of range, or None if that cannot be."""

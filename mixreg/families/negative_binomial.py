@@ -3,19 +3,61 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln, polygamma, xlogy
+from scipy.special import gammaln
 
+from mixreg.blocks import Block
 from mixreg.families.base import Rows
 from mixreg.families.counts import CountFamily
+from mixreg.families.rising import excess, rising_sums
+from mixreg.families.statistics import FamilyStatistics, cross_sums
+from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
 
-# Up to this count, sums over the counts below it are looked up in a table.
+# Up to this count, sums over the counts below it are added up one by one.
 TABLE = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadRows(Rows):
+    """Rows with what several derivatives are made of.
+
+    Attributes
+    ----------
+    t : (..., rows) array
+        Dispersion times mean.
+    logs : (..., rows) array
+        Logarithm of 1 + t.
+    shrink : (..., rows) array
+        One over 1 + t: the mean over the variance.
+    """
+
+    t: Array
+    logs: Array
+    shrink: Array
+
+    @staticmethod
+    def of(rows: Rows) -> SpreadRows:
+        """Add what is missing."""
+        if isinstance(rows, SpreadRows):
+            return rows
+        t = rows.dispersion * rows.mu
+        made = (t, np.log1p(t), 1 / (1 + t))
+        return SpreadRows(rows.y, rows.eta, rows.mu, rows.dispersion, rows.trials, *made)
+
+    @property
+    def lost(self) -> Array:
+        """Value of t - log(1 + t), over the dispersion."""
+        return excess(self.t, self.logs) / self.dispersion
+
+    def component(self, j: int) -> SpreadRows:
+        """Rows under one component."""
+        each = (self.eta[j], self.mu[j], self.dispersion[j])
+        return SpreadRows(self.y, *each, self.trials, self.t[j], self.logs[j], self.shrink[j])
 
 
 @dataclass(frozen=True)
@@ -27,8 +69,14 @@ class NegativeBinomial(CountFamily):
     canonical: ClassVar[str] = ""
     default: ClassVar[str | None] = "log"
     dispersion_name: ClassVar[str | None] = "alpha"
-    # Below the first, counts are Poisson's as far as doubles can tell.
-    scale_range: ClassVar[tuple[float, float]] = (1e-7, 1e7)
+    # Below the first, counts are Poisson's as far as doubles can tell, whatever
+    # their mean: a log-likelihood changes by about alpha times the mean.
+    scale_range: ClassVar[tuple[float, float]] = (1e-20, 1e7)
+
+    def evaluate(self, block: Block, params: Parameters) -> Rows:
+        """Rows at their linear predictors, with what the passes share."""
+        rows: Rows = super().evaluate(block, params)
+        return SpreadRows.of(rows) if self.everywhere else rows
 
     def precision(self, rows: Rows) -> Array | float:
         """The variance holds alpha already."""
@@ -48,34 +96,74 @@ class NegativeBinomial(CountFamily):
         With a = 1 / alpha, gamma(y + a) / gamma(a) / a^y is a product of
         1 + j / a over j below y, which is exact for large a too.
         """
-        y, t = rows.y, rows.dispersion * rows.mu
-        density = sum_below(rows, 0) - (1 / rows.dispersion + y) * np.log1p(t)
-        return np.asarray(density + xlogy(y, rows.mu) - gammaln(y + 1))
+        rows = SpreadRows.of(rows)
+        density = self.log_mean(rows) - rows.logs
+        density *= rows.y
+        density -= rows.logs * (1 / rows.dispersion)
+        if rows.dispersion.shape[-1] != 1:
+            return np.asarray(density + sum_below(rows, 0) - gammaln(rows.y + 1))
+        # What depends on count and alpha alone is worked out once a count.
+        table, counts, index = by_count(rows, 0)
+        table -= gammaln(counts + 1)
+        density += table[..., index]
+        return np.asarray(density)
+
+    def score(self, rows: Rows) -> Array:
+        """Derivative of the log density in the linear predictor."""
+        if self.link_name != "log":
+            return super().score(rows)
+        rows = SpreadRows.of(rows)
+        return np.asarray((rows.y - rows.mu) * rows.shrink)
+
+    def weight(self, rows: Rows) -> Array:
+        """Expected information about the linear predictor."""
+        if self.link_name != "log":
+            return super().weight(rows)
+        rows = SpreadRows.of(rows)
+        return np.asarray(rows.mu * rows.shrink)
+
+    def statistics(
+        self, block: Block, params: Parameters, state: Any, responsibilities: Array
+    ) -> FamilyStatistics:
+        """Sums for the M-step; those for alpha are made of what others are made of."""
+        if self.link_name != "log":
+            return super().statistics(block, params, state, responsibilities)
+        r = block.per_row(responsibilities)
+        score, weight = self.score(state), self.weight(state)
+        score *= r
+        weight *= r
+        xx, xe = cross_sums(block, weight, score)
+        lost = np.vecdot(r, excess(state.t, state.logs)) / state.dispersion[..., 0]
+        # As `scale_score` and `scale_curvature`, where (y - mu) / (1 + t) is the score.
+        first = np.vecdot(r, sum_below(state, 1)) - lost - np.vecdot(score, state.t)
+        second = np.vecdot(weight, state.t) - np.vecdot(r, sum_below(state, 2)) - lost
+        second += np.vecdot(score, state.t * state.shrink)
+        return FamilyStatistics(r.sum(axis=-1), xx, xe, np.array([first, second]))
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in log alpha."""
-        rows, out = self.inside(rows)
-        t = rows.dispersion * rows.mu
-        lost = sum_below(rows, 1)
-        score = lost - _excess(t) / rows.dispersion + (rows.mu - rows.y) * t / (1 + t)
-        return np.asarray(score) if out is None else np.where(out, 0.0, score)
+        inner, out = self.inside(rows)
+        at = SpreadRows.of(inner)
+        found = sum_below(at, 1) - at.lost
+        found += (at.mu - at.y) * (at.t * at.shrink)
+        return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def scale_curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in log alpha."""
         inner, out = self.inside(rows)
-        t, alpha = inner.dispersion * inner.mu, inner.dispersion
+        at = SpreadRows.of(inner)
         # The second derivative of each part of the score, term by term.
-        below = sum_below(inner, 2)
-        excess = (t * t / (1 + t) - _excess(t)) / alpha
-        found = -(below - excess + (inner.mu - inner.y) * t / (1 + t) ** 2)
+        part = at.t * at.shrink
+        found = at.mu * part - at.lost - sum_below(at, 2)
+        found += (at.y - at.mu) * (part * at.shrink)
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def cross_curvature(self, rows: Rows) -> Array:
         """Minus the mixed derivative in linear predictor and log alpha."""
-        rows, out = self.inside(rows)
-        slope = self._link.slope(rows.eta, rows.mu)
-        t = rows.dispersion * rows.mu
-        found = (rows.y - rows.mu) * slope / rows.mu * t / (1 + t) ** 2
+        inner, out = self.inside(rows)
+        at = SpreadRows.of(inner)
+        slope = self._link.slope(at.eta, at.mu)
+        found = (at.y - at.mu) * slope / at.mu * (at.t * at.shrink * at.shrink)
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
@@ -86,41 +174,21 @@ class NegativeBinomial(CountFamily):
 
 def sum_below(rows: Rows, which: int) -> Array:
     """Sum over j below each count, with s = alpha j: log(1 + s), s / (1 + s), s / (1 + s)^2."""
+    if rows.dispersion.shape[-1] != 1:
+        return rising_sums(rows.dispersion, rows.y, which)
+    table, _, index = by_count(rows, which)
+    return np.asarray(table[..., index])
+
+
+def by_count(rows: Rows, which: int) -> tuple[Array, Array, NDArray[np.intp]]:
+    """The sum for each count that may occur (last axis), the counts, and where rows have theirs."""
     alpha, y = rows.dispersion, rows.y
-    top = int(y.max()) if y.size else 0
+    top = float(y.max(initial=0.0))
     if top > TABLE:
-        return _from_gamma(1 / alpha, y, which)
-    index = y.astype(np.intp)
-    if alpha.shape[-1] == 1:
-        return np.asarray(_table(alpha, top, which)[..., index])
-    values, at = np.unique(alpha, return_inverse=True)
-    return np.asarray(_table(values[:, None], top, which)[at.reshape(alpha.shape), index])
-
-
-def _table(alpha: Array, top: int, which: int) -> Array:
-    """The sum for all counts up to `top`, last axis; alpha is (..., 1)."""
-    s = alpha * np.arange(max(top, 1))
+        counts, index = np.unique(y, return_inverse=True)
+        return rising_sums(alpha, counts, which), counts, index
+    s = alpha * np.arange(max(top, 1.0))
     part = np.log1p(s) if which == 0 else s / (1 + s) ** which
-    zero = np.zeros((*s.shape[:-1], 1))
-    return np.concatenate([zero, np.cumsum(part, axis=-1)], axis=-1)
-
-
-def _from_gamma(a: Array, y: Array, which: int) -> Array:
-    """The same by gamma functions, for large counts; a is 1 / alpha."""
-    if which == 0:
-        return np.asarray(gammaln(y + a) - gammaln(a) - y * np.log(a))
-    # s / (1 + s) = 1 - a / (a + j), and s / (1 + s)^2 = a / (a + j) - a^2 / (a + j)^2.
-    inverse = a * (digamma(y + a) - digamma(a))
-    if which == 1:
-        return np.asarray(y - inverse)
-    return np.asarray(inverse - a * a * (polygamma(1, a) - polygamma(1, y + a)))
-
-
-def _excess(t: Array) -> Array:
-    """Value of t - log(1 + t), without the cancellation at small t."""
-    if t.size and t.min() >= 1e-3:
-        return np.asarray(t - np.log1p(t))
-    small = np.abs(t) < 1e-3
-    s = np.where(small, t, 0.0)
-    series = s * s * (0.5 - s * (1 / 3 - s * (0.25 - s * 0.2)))
-    return np.where(small, series, t - np.log1p(t))
+    table = np.zeros((*s.shape[:-1], s.shape[-1] + 1))
+    np.cumsum(part, axis=-1, out=table[..., 1:])
+    return table, np.arange(s.shape[-1] + 1.0), y.astype(np.intp)

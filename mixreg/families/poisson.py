@@ -33,8 +33,7 @@ class Poisson(CountFamily):
 
     def density(self, rows: Rows) -> Array:
         """Log density of each row."""
-        logs = rows.eta if self.link_name == "log" else np.log(rows.mu)
-        density = rows.y * logs
+        density = rows.y * self.log_mean(rows)
         density -= rows.mu
         density -= gammaln(rows.y + 1)
         return np.asarray(density)

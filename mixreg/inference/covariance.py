@@ -58,8 +58,9 @@ def covariance(sums: InformationSums, cov_type: str) -> tuple[Array, Null]:
     meat = sums.outer
     if cov_type == "cluster":
         assert sums.clusters is not None
-        clusters = sums.clusters.shape[0]
-        meat = sums.clusters.T @ sums.clusters * clusters / max(1, clusters - 1)
+        each = sums.clusters.each()
+        clusters = each.shape[0]
+        meat = each.T @ each * clusters / max(1, clusters - 1)
     return bread @ meat @ bread, null
 
 

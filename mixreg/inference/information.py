@@ -29,6 +29,58 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterSums:
+    """Scores added up within the clusters that occur in some blocks.
+
+    Attributes
+    ----------
+    parts : tuple of (codes, sums) pairs
+        Clusters in ascending order, (c,), and their sums, (c, m). A cluster may
+        be in several parts.
+    """
+
+    parts: tuple[tuple[NDArray[np.intp], Array], ...]
+
+    @staticmethod
+    def of(codes: NDArray[np.intp], scores: Array) -> ClusterSums:
+        """Sums of some units' scores, (units, m)."""
+        return ClusterSums((_by_code(codes, scores),))
+
+    def __add__(self, other: ClusterSums) -> ClusterSums:
+        """Add the sums of other units."""
+        parts = [*self.parts, *other.parts]
+        # Parts are joined when they are of like size, so that no cluster is
+        # copied for every block.
+        while len(parts) > 1 and len(parts[-2][0]) <= 2 * len(parts[-1][0]):
+            parts[-2:] = [_joined(parts[-2:])]
+        return ClusterSums(tuple(parts))
+
+    def each(self) -> Array:
+        """One row a cluster, (clusters, m)."""
+        return _joined(self.parts)[1]
+
+    def contract(self, J: Array) -> ClusterSums:
+        """The same sums of other parameters."""
+        return ClusterSums(tuple((codes, sums @ J) for codes, sums in self.parts))
+
+
+def _joined(parts: Any) -> tuple[NDArray[np.intp], Array]:
+    """Several parts as one."""
+    if len(parts) == 1:
+        found: tuple[NDArray[np.intp], Array] = parts[0]
+        return found
+    codes, sums = zip(*parts, strict=True)
+    return _by_code(np.concatenate(codes), np.concatenate(sums))
+
+
+def _by_code(codes: NDArray[np.intp], values: Array) -> tuple[NDArray[np.intp], Array]:
+    """Values (n, m) added up where codes are the same, in ascending order of codes."""
+    order = np.argsort(codes, kind="stable")
+    found, first = np.unique(codes[order], return_index=True)
+    return found, np.add.reduceat(values[order], first, axis=0)
+
+
+@dataclass(frozen=True, slots=True)
 class InformationSums:
     """Sums over units at given parameters, in the layout with nothing in common.
 
@@ -41,7 +93,7 @@ class InformationSums:
         Minus the Hessian of the log-likelihood.
     outer : (m, m) array
         Outer products of the units' scores.
-    clusters : (clusters, m) array or None
+    clusters : ClusterSums or None
         Scores added up within clusters.
     """
 
@@ -49,7 +101,7 @@ class InformationSums:
     score: Array
     information: Array
     outer: Array
-    clusters: Array | None = None
+    clusters: ClusterSums | None = None
 
     def __add__(self, other: InformationSums) -> InformationSums:
         """Add the sums of other units."""
@@ -80,7 +132,7 @@ class InformationSums:
             self.score @ J,
             J.T @ self.information @ J,
             J.T @ self.outer @ J,
-            None if self.clusters is None else self.clusters @ J,
+            None if self.clusters is None else self.clusters.contract(J),
         )
 
 
@@ -181,13 +233,10 @@ class TakeInformation:
             self._cluster_sums(block, weighted_scores),
         )
 
-    def _cluster_sums(self, block: Block, scores: Array) -> Array | None:
+    def _cluster_sums(self, block: Block, scores: Array) -> ClusterSums | None:
         if self.cluster is None:
             return None
-        codes = self.cluster[block.first : block.first + block.units]
-        sums = np.zeros((int(self.cluster.max()) + 1, scores.shape[1]))
-        np.add.at(sums, codes, scores)
-        return sums
+        return ClusterSums.of(self.cluster[block.first : block.first + block.units], scores)
 
 
 def gate_scores(prior: Array, z: Array, j: int) -> Array:

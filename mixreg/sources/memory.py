@@ -131,6 +131,13 @@ class MemorySource:
             return None
         return np.flatnonzero(self.weight)
 
+    def labelled(self) -> NDArray[np.intp]:
+        """Units that count and whose label is known."""
+        if self.known is None:
+            return np.zeros(0, dtype=np.intp)
+        here = self.known >= 0
+        return np.flatnonzero(here if self.weight is None else here & (self.weight > 0))
+
     def split(self, parts: int, rng: np.random.Generator) -> list[MemorySource]:
         """Cut the units into disjoint random parts of equal size."""
         shuffled = rng.permutation(self.units)

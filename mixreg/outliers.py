@@ -1,0 +1,48 @@
+"""Responses so far out that they would set the scale of everything.
+
+Where a background component takes rows that belong to no segment, a single
+response of 1e12 must not decide what is small: in units of it, the segments are
+a point, and their residuals are below every tolerance. Standard coordinates and
+starts are therefore made of responses that are drawn in; the fit itself is of
+the responses as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.families import Family
+from mixreg.sources import MemorySource
+
+Array = NDArray[np.float64]
+
+# Farthest a response may be from the median, in spreads: far enough for the
+# background to be preferred at any range of it, near enough for double precision.
+FAR = 100.0
+# Pairs of quantiles that measure the spread; the first that differ are taken.
+QUANTILES = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
+
+
+def drawn_in(source: MemorySource, family: Family) -> MemorySource:
+    """The rows with normal responses that are very far out drawn in; the same if none is."""
+    y = source.y
+    for each, at in family.by_response(source.part):
+        if each.name == "gaussian" and each.link_name == "identity":
+            low, high = _range(source.y[at])
+            if (source.y[at] < low).any() or (source.y[at] > high).any():
+                y = y.copy() if y is source.y else y
+                y[at] = np.clip(source.y[at], low, high)
+    return source if y is source.y else replace(source, y=y)
+
+
+def _range(y: Array) -> tuple[float, float]:
+    """What is not very far out."""
+    middle = float(np.median(y))
+    for pair in QUANTILES:
+        low, high = np.quantile(y, pair)
+        if high > low:
+            return middle - FAR * float(high - low), middle + FAR * float(high - low)
+    return -np.inf, np.inf
