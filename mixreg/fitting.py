@@ -34,8 +34,7 @@ from mixreg.search.candidates import (
 )
 from mixreg.search.chance import suspects, worth
 from mixreg.search.course import Course
-from mixreg.search.levels import FEWEST, FEWEST_REAL, Effort, Ladder, Search, level_rows
-from mixreg.search.quadratic import has_stand_in
+from mixreg.search.levels import Effort, Ladder, Search, first_rows
 from mixreg.search.record import Record
 from mixreg.search.swaps import FINISH, SHORT, finish_best, swapped
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
@@ -163,7 +162,7 @@ def solve(
         hunt = Search(ladder, effort, rng, progress)
         record = hunt.run()
         tensors, starts = record.tensors, [m.fit.params for m in record.finalists]
-        course = hunt.course(hunt.top)
+        course = hunt.top
     else:
         course = ladder.make(raw.rows, rng)
         starts = [mixture.prepare(course.whitening.start(1))]
@@ -204,13 +203,11 @@ def _best_end(
 def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
     """The levels of a search, and how their rows are made."""
     raw, mixture, k = problem.source, problem.mixture, problem.k
-    p = raw.x.shape[1]
     cost = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
-    parabolas = has_stand_in(mixture.family, raw)
-    rows = level_rows(raw.rows, cost, k, p, FEWEST_REAL if parabolas else FEWEST)
+    rows = first_rows(raw.rows, raw.units, cost, k, raw.x.shape[1])
     whitening = problem.whitening
     if whitening.linear is not None:
-        small = standardised(raw.sample(rows[0], rng), whitening)
+        small = standardised(raw.sample(rows, rng), whitening)
         whitening = pooled_fit(small, mixture, whitening)
 
     def make(size: int, rng: np.random.Generator) -> Course:
@@ -220,7 +217,7 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
             linear = standardised(surrogate(part, mixture), whitening.linear)
         return Course(mixture, sample, linear, whitening, k)
 
-    return Ladder(make, rows, cost, parabolas)
+    return Ladder(make, rows, raw.rows, cost)
 
 
 def _renumbered(source: MemorySource, mixture: Mixture, params: Parameters) -> Parameters:

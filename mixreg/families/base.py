@@ -278,15 +278,6 @@ class Family:
         least = self.variance_ratio * params.dispersion.max() * (1 + 1e-6)
         return bool(params.dispersion.min() <= least)
 
-    # What the search's stand-in for groups needs
-
-    def row_derivatives(
-        self, block: Block, eta: Array, dispersion: Array
-    ) -> tuple[Array, Array, Array]:
-        """Regressors (rows, p), scores and weights at linear predictors (rows,)."""
-        rows = self.rows_at(block.y, eta, dispersion, block.trials)
-        return block.x, self.score(rows), self.weight(rows)
-
     # What standard errors need
 
     def scale_design(self, block: Block) -> Array:

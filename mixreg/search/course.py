@@ -30,8 +30,6 @@ class Course:
         moments, subspaces and partitions look at.
     whitening : Whitening
     k : int
-    given : BlockSource or None
-        What stands in for the rows, if anything does.
     """
 
     mixture: Mixture
@@ -39,12 +37,11 @@ class Course:
     linear: MemorySource
     whitening: Whitening
     k: int
-    given: BlockSource | None = None
 
     @cached_property
     def source(self) -> BlockSource:
         """The rows as one block, condensed once for all runs."""
-        return self.given or condensed(self.sample, self.mixture.family.linear)
+        return condensed(self.sample, self.mixture.family.linear)
 
     @cached_property
     def condensed(self) -> BlockSource:

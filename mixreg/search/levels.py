@@ -10,7 +10,8 @@ of zero ends it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,6 @@ from mixreg.search.candidates import feasible, make_starts, numbered
 from mixreg.search.chance import ranked, worth
 from mixreg.search.course import Course
 from mixreg.search.moments import TakeDeviations, deviation_subspace
-from mixreg.search.quadratic import real, stand_in
 from mixreg.search.record import SAME_HEIGHT, Maximum, Record, merged, unseen
 from mixreg.search.swaps import swap_search
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
@@ -35,8 +35,8 @@ Array = NDArray[np.float64]
 
 # Rows of the first level: so many for each coefficient, and at least ...
 ROWS_EACH, FEWEST = 15, 1_000
-# Above parabolas the first level has more.
-FEWEST_REAL = 20_000
+# Groups of the first level, for each component.
+UNITS_EACH = 40
 # Each level has so many times the rows of the one below.
 FACTOR = 5
 # Starts of a round. Eight that end at one maximum leave a chance of 2 in 56 that
@@ -51,14 +51,17 @@ SEVERAL = 3
 CLEARLY = 3.0
 # Mean squared residual (unit variance) that makes a run worth certifying.
 PROMISING = 1e-9
-# Where starts do not agree, later rounds see one row in so many.
-SHARE = 30
+# Where starts do not agree, later rounds see more rows: so many that the budget
+# allows this many starts, but no more than a share of all. Of each round so many
+# maxima climb.
+MORE_STARTS, MOST_SHARE, PROMOTED = 48, 0.4, 3
 # Kinds of starts, in turn.
 CYCLE = ["labels", "subspace", "partition", "random"]
 # Iterations that climbing to a level takes, about; at least so many climb.
 CLIMB_COST, FEWEST_CLIMBERS = 30, 3
-# Newton steps and standard errors of a plain start, in iterations.
-FINAL_COST = 25
+# Newton steps and standard errors of a plain start, in iterations; and what a
+# pass of one run costs families that are not linear, in passes of a stack.
+FINAL_COST, SINGLE_COST = 60, 2.0
 # Least a search may cost, in multiplications, about.
 FLOOR = 2e8
 ANNEAL = Control(max_iter=8, tol=0.0)
@@ -86,51 +89,39 @@ class Effort:
     @property
     def starts(self) -> int:
         """Most starts."""
-        return 4 * self.n_init if self.n_init > 1 else 1
+        return 6 * self.n_init if self.n_init > 1 else 1
 
     @property
     def runs(self) -> float:
         """What the search may cost, in plain starts on all rows."""
-        return 0.35 * self.n_init
+        return 0.5 * self.n_init
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """The levels, smallest first; the last has all rows.
+    """What the levels are made of.
 
     Attributes
     ----------
     make : callable
-        Makes the course of a number of rows, and a generator.
-    rows : tuple of int
+        Makes the course of a number of rows, with a generator that draws them.
+    first, rows : int
+        Rows of the first level, and all there are.
     cost : int
-        What a pass over all rows costs.
-    stand_in : bool
-        Whether parabolas stand in for groups below the first level.
+        What a pass over all rows costs: condensed groups cost a row each.
     """
 
     make: Callable[[int, np.random.Generator], Course]
-    rows: tuple[int, ...]
+    first: int
+    rows: int
     cost: int
-    stand_in: bool = False
 
 
-def level_rows(rows: int, cost: int, k: int, p: int, fewest: int = FEWEST) -> tuple[int, ...]:
-    """Rows of each level.
-
-    Parameters
-    ----------
-    rows : int
-        All there are.
-    cost : int
-        What a pass over all of them costs, in rows: condensed groups cost one each.
-    k, p, fewest : int
-    """
-    size, sizes = max(fewest, ROWS_EACH * k * p), []
-    while 2 * size < cost:
-        sizes.append(int(size * (rows / cost)))
-        size *= FACTOR
-    return (*sizes, rows)
+def first_rows(rows: int, units: int, cost: int, k: int, p: int) -> int:
+    """Rows of the first level: some for each coefficient, groups for each component."""
+    groups = UNITS_EACH * k * cost / units if units < rows else 0.0
+    size = max(FEWEST, ROWS_EACH * k * p, int(groups))
+    return rows if 2 * size >= cost else int(size * (rows / cost))
 
 
 def find_subspace(sample: MemorySource, whitening: Whitening, k: int) -> Array:
@@ -140,7 +131,15 @@ def find_subspace(sample: MemorySource, whitening: Whitening, k: int) -> Array:
 
 
 class Search:
-    """One search, level by level."""
+    """One search, level by level.
+
+    Attributes
+    ----------
+    levels : list of int
+        Rows of each level so far.
+    settled : bool
+        Whether starts agreed early.
+    """
 
     def __init__(
         self,
@@ -153,50 +152,58 @@ class Search:
         self.spent = self.budget = 0.0
         self.tensors: tuple[TensorResult, ...] = ()
         self.swaps = self.accepted = 0
-        self.top = len(ladder.rows) - 1
-        self.courses: dict[int, Course] = {}
+        self.levels: list[int] = []
         self.settled = False
 
-    def course(self, level: int) -> Course:
-        """The rows of a level, made when first needed."""
-        if level not in self.courses:
-            self.courses[level] = self.ladder.make(self.ladder.rows[level], self.rng)
-        return self.courses[level]
+    @cached_property
+    def top(self) -> Course:
+        """All rows."""
+        return self.ladder.make(self.ladder.rows, self.rng)
+
+    def course(self, rows: int) -> Course:
+        """Rows drawn for a level, or all of them."""
+        return self.top if rows >= self.ladder.rows else self.ladder.make(rows, self.rng)
 
     def run(self) -> Record:
         """Look for the best fit."""
-        first = self.course(0)
-        ground = stand_in(first) if self.ladder.stand_in else first
-        maxima, exact = self.casts(ground)
+        course = self.course(self.ladder.first)
+        maxima, exact = self.casts(course)
         if exact is not None:
             return self.record([Maximum(exact, ("exact",))], exact=True)
-        if self.top == 0 or self.ladder.stand_in or self.settled:
-            maxima = self.challenge(ground, maxima)
+        if self.settled or course is self.top:
+            maxima = self.challenge(course, maxima)
         if self.settled:
-            maxima = self.contenders(ground, maxima, len(maxima))
-        if self.ladder.stand_in:
-            lifted = [replace(m.fit, params=real(first, m.fit.params)) for m in maxima]
-            maxima = [Maximum(f, m.kinds) for f, m in zip(lifted, maxima, strict=True)]
-            maxima = self.climb(0, maxima)
-        for level in range(1, self.top + 1):
-            if self.settled and level == self.top and len(maxima) == 1:
+            maxima = self.contenders(course, maxima, len(maxima))
+        for rows in self.steps():
+            if self.settled and rows == self.ladder.rows and len(maxima) == 1:
                 break
-            maxima = self.climb(level, maxima)
-            swap = not self.settled and not self.ladder.stand_in
-            if level == max(1, self.top - 1) and swap:
-                maxima = self.challenge(self.course(level), maxima)
+            course = self.course(rows)
+            maxima = self.climb(course, maxima)
+            if not self.settled and rows * FACTOR >= self.ladder.rows and course is not self.top:
+                maxima = self.challenge(course, maxima)
         return self.record(maxima)
+
+    def steps(self) -> list[int]:
+        """Rows of the levels above the starts."""
+        rows, steps = max(self.levels), []
+        while rows < self.ladder.rows:
+            rows *= FACTOR
+            rows = self.ladder.rows if 2 * rows >= self.ladder.rows else rows
+            steps.append(rows)
+        return steps
 
     # Starts
 
     def casts(self, course: Course) -> tuple[list[Maximum], Fit | None]:
-        """Starts on the first level, until one more would hardly find anything new.
+        """Starts on few rows, until one more would hardly find anything new.
 
-        After two rounds that do not agree, rounds see other rows, if there are any.
+        After two rounds that do not agree, every round sees other and more rows, if
+        there are any: what leads on one sample may be hidden in another.
         """
         found: list[Maximum] = []
-        subspace = self.prepare(course)
-        n_starts, again, here = 0, 2 * ROUND, []
+        here: list[Maximum] = []
+        subspace, n_starts = self.prepare(course), 0
+        self.levels.append(min(self.ladder.first, self.ladder.rows))
         while n_starts < self.effort.starts:
             kinds, starts = self.starts(course, subspace, n_starts)
             n_starts += len(kinds)
@@ -206,14 +213,23 @@ class Search:
             here = merged(here + new, course.rows)
             if not self.budget:
                 self.set_budget(course, new)
-            self.settled = self.is_settled(course, here)
-            if self.settled or self.spent > self.budget / 4:
+            self.settled = not found and self.is_settled(course, here)
+            if self.settled or self.spent > self.budget / 3:
                 break
-            if self.top and not self.ladder.stand_in and n_starts >= again:
-                found, here, again = found + here, [], n_starts + 2 * ROUND
-                rows = max(self.ladder.rows[0], self.ladder.rows[-1] // SHARE)
-                course = self.ladder.make(rows, self.rng)
-        return found + here, None
+            if course is not self.top and n_starts >= 2 * ROUND:
+                found += self.contenders(course, here, PROMOTED)
+                here, course = [], self.course(self.more_rows())
+        found += here if course is self.top else self.contenders(course, here, PROMOTED)
+        return found, None
+
+    def more_rows(self) -> int:
+        """Rows of later rounds: as many as the budget allows."""
+        share = self.budget / 3 / (MORE_STARTS * self.iterations) / self.ladder.cost
+        share = min(share, MOST_SHARE)
+        rows = max(self.ladder.first, int(share * self.ladder.rows))
+        if rows not in self.levels:
+            self.levels.append(rows)
+        return rows
 
     def is_settled(self, course: Course, maxima: list[Maximum]) -> bool:
         """Whether one more start would hardly find anything better.
@@ -230,7 +246,7 @@ class Search:
 
     def prepare(self, course: Course) -> Array | None:
         """Moments of the first level."""
-        if not course.mixture.family.moments or course.given is not None:
+        if not course.mixture.family.moments:
             return None
         linear, white, k = course.linear, course.linear_whitening, course.k
         subspace = find_subspace(linear, white, k)
@@ -291,19 +307,18 @@ class Search:
 
     # Climbing
 
-    def climb(self, level: int, maxima: list[Maximum]) -> list[Maximum]:
-        """Take maxima of one level to the next; leave behind what is clearly worse."""
-        course = self.course(level)
+    def climb(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """Take maxima to more rows; leave behind what is clearly worse."""
+        self.levels.append(min(course.sample.rows, self.ladder.rows))
         each = course.source.block.rows * CLIMB_COST
         most = max(FEWEST_CLIMBERS, int(self.budget / 4 / each))
-        maxima = sorted(maxima, key=lambda m: -m.fit.objective)
-        glances = self.em(course, _stack([m.fit for m in maxima[: 2 * most]]), GLANCE)
+        glances = self.em(course, _stack([m.fit for m in maxima]), GLANCE)
         maxima = [Maximum(f, m.kinds) for f, m in zip(glances, maxima, strict=False)]
         maxima = self.contenders(course, merged(maxima, course.rows), most)
         ends = self.em(course, _stack([m.fit for m in maxima]), CLIMB)
         maxima = [Maximum(f, m.kinds) for f, m in zip(ends, maxima, strict=True)]
         maxima = merged(maxima, course.rows)
-        return maxima if level == self.top else self.contenders(course, maxima, most)
+        return maxima if course is self.top else self.contenders(course, maxima, most)
 
     def contenders(self, course: Course, maxima: list[Maximum], most: int) -> list[Maximum]:
         """Maxima that the rows of a course do not show to be worse than the best."""
@@ -349,8 +364,10 @@ class Search:
 
     def set_budget(self, course: Course, maxima: list[Maximum]) -> None:
         """What the search may cost, by what one start on all rows would take."""
-        iterations = np.mean([m.fit.n_iter for m in maxima])
-        cost = self.ladder.cost * (iterations + FINAL_COST)
+        self.iterations = float(np.mean([m.fit.n_iter for m in maxima])) + 1
+        cost = self.ladder.cost * (self.iterations + FINAL_COST)
+        if not course.mixture.family.linear:
+            cost *= SINGLE_COST
         k, p = maxima[0].fit.params.coef.shape
         floor = FLOOR / (k * (p * (p + 1) / 2 + 60))
         self.budget = max(self.effort.runs * cost, floor)
@@ -360,7 +377,7 @@ class Search:
         if exact:
             winner = maxima[0].fit
         else:
-            course = self.course(self.top)
+            course = self.top
             fits = [m.fit for m in maxima]
             order = np.argsort(-worth(course.source, course.mixture, fits, course.rows))
             maxima = [maxima[i] for i in order]
@@ -372,7 +389,7 @@ class Search:
             0.0 if exact else unseen(maxima),
             self.swaps,
             self.accepted,
-            self.ladder.rows,
+            tuple(self.levels),
             exact,
             self.tensors,
         )

@@ -17,9 +17,9 @@ Array = NDArray[np.float64]
 
 # Two runs ended at one maximum if their linear predictors differ by less than
 # this many standard errors of one (root mean square), and ...
-SAME_POINT = 1.0
-# ... if their log-likelihoods differ by less than this.
-SAME_HEIGHT = 1.0
+SAME_POINT = 0.5
+# ... if the log-likelihoods they are heading for differ by less than this.
+SAME_HEIGHT = 0.2
 
 # Maxima within this of the winner are all run to the end, at most so many.
 CONTESTED, MOST_FINALISTS = 2.0, 3
@@ -47,9 +47,18 @@ class Maximum:
         return len(self.kinds) - max(0, tensors - 1)
 
 
+def expected_end(fit: Fit) -> float:
+    """Where a run of EM is heading: its gains continued as a geometric series."""
+    if fit.converged or len(fit.history) < 3:
+        return fit.objective
+    before, last = np.diff(fit.history[-3:])
+    rate = min(last / before, 0.99) if before > 0 else 0.0
+    return float(fit.objective + last * rate / (1 - rate)) if rate > 0 else fit.objective
+
+
 def same(one: Fit, other: Fit, rows: float) -> bool:
     """Whether two runs on the same rows ended at the same maximum."""
-    if abs(one.objective - other.objective) > SAME_HEIGHT:
+    if abs(expected_end(one) - expected_end(other)) > SAME_HEIGHT:
         return False
     return distance(one.params, other.params) ** 2 * rows < SAME_POINT**2 * one.params.coef.size
 

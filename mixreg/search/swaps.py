@@ -24,6 +24,7 @@ from mixreg.sources.memory import BlockSource
 from mixreg.search.candidates import from_responsibilities
 from mixreg.search.chance import ranked, worth
 from mixreg.search.course import Course
+from mixreg.search.record import expected_end
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
@@ -190,12 +191,3 @@ def batch_size(source: BlockSource, k: int) -> int:
     block = source.block
     each = block.units if isinstance(block, GramBlock) else block.rows
     return BATCH * int(np.clip(40_000 // (each * k * BATCH), 1, 4))
-
-
-def expected_end(fit: Fit) -> float:
-    """Where a run of EM is heading: its gains continued as a geometric series."""
-    if fit.converged or len(fit.history) < 3:
-        return fit.objective
-    before, last = np.diff(fit.history[-3:])
-    rate = min(last / before, 0.99) if before > 0 else 0.0
-    return float(fit.objective + last * rate / (1 - rate)) if rate > 0 else fit.objective
