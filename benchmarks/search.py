@@ -5,7 +5,7 @@
 A random start draws a label 1..k for each row, or for each group, and is run to its end on all
 rows by `model.fit(init=labels)`; default fits are `model.fit(seed=0)`, `model.fit(seed=1)`, ...
 An optimum is reached when the log-likelihood falls short of it by less than 1e-3. A fit where the
-bound on the variances binds has a log-likelihood that the bound sets: it is marked b, and is no hit.
+bound on the variances binds has a log-likelihood that the bound sets: it is marked b and no hit.
 Threads are left as the user has them.
 
 Random starts are kept in `benchmarks/out/`; a star marks times that were read from there.
