@@ -1,13 +1,14 @@
 """Cutting rows into blocks, condensing groups and sampling change no number."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg.blocks import Block, GramBlock, column_pairs, condense
-from mixreg.estimators.expectation import HardAssignment, Posterior, SoftAssignment
+from mixreg.estimators.expectation import HardAssignment, Posterior, SoftAssignment, in_parts
 from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
 from mixreg.inference.information import ClusterSums
@@ -99,6 +100,27 @@ def test_many_blocks_add_up_to_one(grouped, weighted):
         (TakeThird(True, projection), None),
     ):
         assert_same_sums(source.sweep(task, params), whole(source).sweep(task, params))
+
+
+@KINDS
+@WEIGHTS
+@pytest.mark.parametrize("linear", [True, False])
+def test_a_block_cut_for_a_large_stack_adds_up_to_the_block(monkeypatch, grouped, weighted, linear):
+    source = random_source(3000, 4, grouped=grouped, weighted=weighted)
+    z = np.column_stack([np.ones(source.units), np.linspace(-1, 1, source.units)])
+    known = np.where(np.arange(source.units) % 9 == 0, 1, -1)
+    source = condensed(replace(source, z=z, known=known), linear)
+    mixture = Mixture(gate_terms=2, labelled=True)
+    params = mixture.prepare(random_mixture(3, 4, runs=7))
+    whole = SoftAssignment(mixture)(source.block, params)
+    monkeypatch.setattr("mixreg.estimators.expectation.FEWEST", 100)
+    monkeypatch.setattr("mixreg.estimators.expectation.CACHED_VALUES", 0)
+    parts = in_parts(source.block, params)
+    assert len(parts) > 4
+    assert sum(part.units for part in parts) == source.block.units
+    starts = np.cumsum([0, *(part.units for part in parts)])
+    assert_array_equal([part.first for part in parts], starts[:-1])
+    assert_same_sums(SoftAssignment(mixture)(source.block, params), whole)
 
 
 @pytest.mark.parametrize("kind", ["own", "in turn", "contiguous", "drawn"])
