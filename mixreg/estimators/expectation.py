@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 # Numbers in an array that is cheap to make: larger ones leave the processor's
 # cache, and the pass takes twice as long. Rows are not cut finer than into so many.
-CACHED_VALUES = 50_000
+CACHED_VALUES = 40_000
 FEWEST = 500
 
 
