@@ -23,7 +23,7 @@ from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.simulate import MixedLinearEquations, mixed_linear_equations
 from mixreg.sources import MemorySource
-from mixreg.starts.tensor import start_from, tensor_results
+from mixreg.search.tensor import start_from, tensor_results
 
 # The paper's T.
 MAX_ITER = 200

@@ -14,7 +14,7 @@ from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.simulate import mixed_linear_equations, mixture_of_regressions
 from mixreg.sources import MemorySource
-from mixreg.starts.power import robust_power_method
+from mixreg.search.power import robust_power_method
 
 
 def seconds(call: Callable[[], object]) -> float:

@@ -11,7 +11,7 @@ from mixreg.model import MixReg
 from mixreg.priors import Priors
 from mixreg.results import MixRegResults
 from mixreg.selection import Selection, lr_test, select_k
-from mixreg.starts.tensor import TensorStart
+from mixreg.search.tensor import TensorStart
 
 __version__ = "0.1.0"
 

@@ -86,28 +86,16 @@ class Block:
         assert self.opens is not None
         return np.flatnonzero(self.opens)
 
-    def cut(self, rows: int) -> list[Block]:
-        """The block in parts of whole units, about `rows` each."""
-        if self.rows < 1.5 * rows:
-            return [self]
-        ends = np.arange(1, self.rows + 1) if self.starts is None else _ends(self.starts, self.rows)
-        parts, unit = [], 0
-        while unit < len(ends):
-            row = int(ends[unit - 1]) if unit else 0
-            last = max(unit + 1, int(np.searchsorted(ends, row + rows, side="right")))
-            parts.append(self._slice(slice(row, int(ends[last - 1])), slice(unit, last)))
-            unit = last
-        return parts
-
-    def _slice(self, rows: slice, units: slice) -> Block:
-        """Some rows and the units they make up, as views."""
-        arrays: dict[str, Any] = {}
-        for names, where in (((*ROW_FIELDS, "pairs"), rows), (UNIT_FIELDS, units)):
-            for name in names:
-                values = getattr(self, name)
-                arrays[name] = None if values is None else values[where]
+    def cut(self, first: int, last: int) -> Block:
+        """Units from `first` up to `last`, as views."""
+        rows = units = slice(first, last)
+        if self.starts is not None:
+            edges = np.append(self.starts, self.rows)[[first, last]]
+            rows = slice(int(edges[0]), int(edges[1]))
+        parts = {name: _sliced(getattr(self, name), rows) for name in (*ROW_FIELDS, "pairs")}
+        parts |= {name: _sliced(getattr(self, name), units) for name in UNIT_FIELDS}
         starts = None if self.starts is None else self.starts[units] - rows.start
-        return Block(starts=starts, first=self.first + units.start, **arrays)
+        return Block(starts=starts, first=self.first + first, **parts)  # type: ignore[arg-type]
 
     def per_unit(self, values: Array) -> Array:
         """Add up (..., rows) values within units, giving (..., units)."""
@@ -155,20 +143,23 @@ class GramBlock:
         """Number of rows or groups that get a label."""
         return self.gram.shape[0]
 
-    def cut(self, units: int) -> list[GramBlock]:
-        """The block in parts of `units` each."""
-        if self.units < 1.5 * units:
-            return [self]
-        return [self._slice(slice(i, i + units)) for i in range(0, self.units, units)]
+    @property
+    def rows(self) -> int:
+        """What a pass over the block costs: condensed units cost a row each."""
+        return self.units
 
-    def _slice(self, units: slice) -> GramBlock:
-        """Some units, as views."""
-        arrays: dict[str, Any] = {}
-        for name in UNIT_FIELDS:
-            values = getattr(self, name)
-            arrays[name] = None if values is None else values[units]
-        first = self.first + units.start
-        return GramBlock(self.gram[units], self.size[units], p=self.p, first=first, **arrays)
+    def cut(self, first: int, last: int) -> GramBlock:
+        """Units from `first` up to `last`, as views."""
+        units = slice(first, last)
+        return GramBlock(
+            self.gram[units],
+            self.size[units],
+            _sliced(self.weight, units),
+            self.p,
+            self.first + first,
+            _sliced(self.z, units),
+            _sliced(self.known, units),
+        )
 
     @property
     def triangle(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -176,9 +167,8 @@ class GramBlock:
         return triangle_indices(self.p + 1)
 
 
-def _ends(starts: NDArray[np.intp], rows: int) -> NDArray[np.intp]:
-    """First row after each unit."""
-    return np.append(starts[1:], rows)
+def _sliced(values: Any, where: slice) -> Any:
+    return None if values is None else values[where]
 
 
 @lru_cache(maxsize=32)

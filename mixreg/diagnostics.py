@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.fitting import Solution
-from mixreg.starts.race import RaceResult, StartRecord
-from mixreg.starts.tensor import TensorResult
+from mixreg.search.record import Record
+from mixreg.search.tensor import TensorResult
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
@@ -17,11 +17,43 @@ Array = NDArray[np.float64]
 # A regressor whose skewness or excess kurtosis is beyond these is far enough
 # from Gaussian for the moments to mislead.
 SKEWED, HEAVY = 0.5, 1.0
+# A chance of a better maximum beyond which the reader is told to look harder.
+DOUBTFUL = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """How the search went.
+
+    Attributes
+    ----------
+    starts : int
+        Independent starts run to the end.
+    heights : tuple of float
+        Log-likelihood of each distinct maximum that was taken to all rows, the
+        winner first, before its last steps.
+    hits : tuple of int
+        How many starts led to each of them; 0 if only a swap did.
+    chance : float
+        Estimated chance that one more start would find a better maximum.
+    swaps, accepted : int
+        Swaps tried against the leader, and kept.
+    levels : tuple of int
+        Rows of each level of the search.
+    """
+
+    starts: int
+    heights: tuple[float, ...]
+    hits: tuple[int, ...]
+    chance: float
+    swaps: int
+    accepted: int
+    levels: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """Hardness of the problem, quality of the tensor start, how the race went.
+    """Hardness of the problem, quality of the tensor start, how the search went.
 
     Distances are in standard coordinates, scaled so that the longest component
     vector has length 1, as in the paper.
@@ -51,10 +83,8 @@ class Diagnostics:
         How clearly the components separate: 1 is certain, 0 is a guess.
     certified : bool
         Zero loss that chance cannot explain: these are the components.
-    starts : tuple of StartRecord
-        What each start of the race reached, in the user's log-likelihood.
-    agreed, finalists, swaps, accepted : int
-        How the race and the swap search went.
+    search : SearchReport or None
+        How the search went; None if there was one start.
     responses : int
         With several responses there are no moments, and no tensor start.
     linear : bool
@@ -81,11 +111,7 @@ class Diagnostics:
     noise: float
     entropy_r2: float
     certified: bool
-    starts: tuple[StartRecord, ...]
-    agreed: int
-    finalists: int
-    swaps: int
-    accepted: int
+    search: SearchReport | None
     linear: bool = True
     responses: int = 1
 
@@ -101,7 +127,7 @@ class Diagnostics:
 
     def __str__(self) -> str:
         """A page for a practitioner."""
-        return "\n".join([*_verdict(self), "", *_numbers(self), "", *_race_lines(self)])
+        return "\n".join([*_verdict(self), "", *_numbers(self), "", *_search_lines(self)])
 
 
 def diagnose(
@@ -120,7 +146,6 @@ def diagnose(
     apart = np.linalg.norm(unit[:, None] - unit[None, :], axis=-1)
     pairs = ~np.eye(k, dtype=bool)
     spectrum = tensor.spectrum if tensor is not None else np.zeros(0)
-    race = solution.race
     return Diagnostics(
         n=n,
         p=p,
@@ -141,11 +166,7 @@ def diagnose(
         noise=float(np.sqrt(noise2)),
         entropy_r2=entropy_r2,
         certified=solution.certified,
-        starts=_in_user_units(race, whitening) if race else (),
-        agreed=race.agreed if race else 0,
-        finalists=race.finalists if race else 0,
-        swaps=race.swaps if race else 0,
-        accepted=race.accepted if race else 0,
+        search=None if solution.search is None else report(solution.search, whitening),
         linear=linear,
         responses=1 if whitening.columns is None else int(whitening.columns.max()) + 1,
     )
@@ -162,17 +183,25 @@ def _nearest(tensors: tuple[TensorResult, ...], noise: float) -> TensorResult | 
     return min(tensors, key=lambda t: abs(t.noise - noise))
 
 
-def _in_user_units(race: RaceResult, whitening: Whitening) -> tuple[StartRecord, ...]:
-    shift = race.row_weight / whitening.rows * whitening.log_volume
-    return tuple(StartRecord(r.kind, r.reached - shift) for r in race.records)
+def report(record: Record, whitening: Whitening) -> SearchReport:
+    """A record of the search in the user's units."""
+    return SearchReport(
+        record.starts,
+        tuple(whitening.log_likelihood(m.fit.objective) for m in record.maxima),
+        tuple(m.hits for m in record.maxima),
+        record.chance,
+        record.swaps,
+        record.accepted,
+        record.levels,
+    )
 
 
 def _verdict(d: Diagnostics) -> list[str]:
     lines = ["Diagnostics", "==========="]
     if d.certified:
         lines.append(
-            "Recovery is certified: every row is fitted exactly, each component by more distinct "
-            "rows than it has coefficients."
+            "Recovery is certified: every row is fitted exactly, and no other components could do "
+            "so."
         )
     if d.k == 1:
         kind = "ordinary least squares" if d.linear else "a generalized linear model"
@@ -180,34 +209,34 @@ def _verdict(d: Diagnostics) -> list[str]:
     if d.responses > 1:
         lines.append(
             f"There are {d.responses} responses: no moments of one were decomposed. Partitions and "
-            "random starts were raced, and the race decided."
+            "random starts were tried, and the search decided."
         )
     elif not d.linear:
         lines.append(
             "The moments are those of the response on the scale of the linear predictor, "
-            "which follows the model only roughly; the race decided."
+            "which follows the model only roughly; the search decided."
         )
     if not d.identifiable and d.responses == 1:
         lines.append(
             f"k={d.k} is more than the moments of {d.p} regressors can tell apart; "
-            "the tensor start was filled up with random directions, and the race decided."
+            "the tensor start was filled up with random directions, and the search decided."
         )
     if not d.gaussian and d.responses == 1:
         lines.append(
             "The design is not Gaussian (categories, skewed or heavy-tailed columns): "
-            "the tensor start is a guess here, and the race decided."
+            "the tensor start is a guess here, and the search decided."
         )
     if d.identifiable and d.gaussian and d.linear:
         sound = d.tensor_residual < 0.5 and d.sigma_k > 0 and not d.gap < 0
         lines.append(
             "The moments fit the model: the tensor start can be trusted."
             if sound
-            else "The moments are noisy at this sample size: the race mattered."
+            else "The moments are noisy at this sample size: the search mattered."
         )
-    if d.finalists and not d.certified and d.agreed < 2:
+    if d.search is not None and not d.certified and d.search.chance > DOUBTFUL:
         lines.append(
-            "No two starts ended at the winner. Raise n_init and see whether the "
-            "log-likelihood still rises."
+            f"One more start would find a better maximum with a chance of about "
+            f"{d.search.chance:.0%}. Raise n_init and see whether the log-likelihood still rises."
         )
     if d.entropy_r2 < 0.8:
         lines.append("Components overlap: labels of many rows are uncertain.")
@@ -242,16 +271,28 @@ def _numbers(d: Diagnostics) -> list[str]:
     ]
 
 
-def _race_lines(d: Diagnostics) -> list[str]:
-    if not d.starts:
-        return ["One start was used; there was no race."]
-    lines = [f"Race of {len(d.starts)} starts: log-likelihood after a short run, best first"]
-    ranked = sorted(d.starts, key=lambda s: -s.reached)
-    lines += [f"  {s.kind:<10} {s.reached:14.4f}" for s in ranked[:8]]
-    if len(ranked) > 8:
-        lines.append(f"  and {len(ranked) - 8} more, down to {ranked[-1].reached:.4f}")
+def _search_lines(d: Diagnostics) -> list[str]:
+    if d.search is None:
+        return ["One start was used; there was no search."]
+    search = d.search
     if d.certified:
-        return [*lines, "A start reached zero loss, which ended the race."]
-    lines.append(f"{d.agreed} of {d.finalists} starts run to the end reached the winner.")
-    lines.append(f"Swaps tried against it: {d.swaps}, kept: {d.accepted}.")
+        return [f"The search ended with zero loss (levels of {_rows(search)} rows)."]
+    lines = [
+        f"Search on {_rows(search)} rows: {search.starts} starts run to the end",
+        "  log-likelihood   reached by",
+    ]
+    pairs = list(zip(search.heights, search.hits, strict=True))
+    lines += [f"{height:16.4f}   {_times(hits)}" for height, hits in pairs[:8]]
+    if len(pairs) > 8:
+        lines.append(f"  and {len(pairs) - 8} more, down to {min(search.heights):.4f}")
+    lines.append(f"Swaps tried against the best: {search.swaps}, kept: {search.accepted}.")
+    lines.append(f"Chance that one more start finds a better one: {search.chance:.1%}.")
     return lines
+
+
+def _rows(search: SearchReport) -> str:
+    return ", ".join(f"{rows:,}" for rows in search.levels)
+
+
+def _times(hits: int) -> str:
+    return "a swap" if hits == 0 else f"{hits} start{'s' if hits > 1 else ''}"

@@ -212,9 +212,10 @@ class Estimates:
 
     @property
     def tvalues(self) -> pd.Series:
-        """Estimates over standard errors."""
+        """Estimates over standard errors; NaN where these are infinite."""
+        bse = self.bse
         with np.errstate(divide="ignore", invalid="ignore"):
-            return (self.params / self.bse).rename("tvalues")
+            return (self.params / bse.mask(np.isinf(bse))).rename("tvalues")
 
     @property
     def pvalues(self) -> pd.Series:

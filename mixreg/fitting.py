@@ -8,13 +8,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.certificate import certified
+from mixreg.certificate import certified, find_own_rows
 from mixreg.estimators import EM, Control, Fit, iterate
 from mixreg.estimators.altmin import EXACT, HardGate
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.variational import Variational
+from mixreg.exactness import Reason, find_reasons, tight_components
 from mixreg.families import Gaussian
 from mixreg.gating import log_prior
 from mixreg.mixture import Mixture
@@ -25,16 +26,19 @@ from mixreg.pruning import run_vb
 from mixreg.runs import run_altmin, run_em, run_resampled
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import condensing_pays, standardised
-from mixreg.starts.candidates import (
+from mixreg.search.candidates import (
     feasible,
     from_responsibilities,
     numbered,
     random_directions,
 )
-from mixreg.starts.race import Course, Effort, RaceResult, make_course, race
-from mixreg.starts.spurious import suspects
-from mixreg.starts.swap import FINISH, SHORT, finish_best, swapped
-from mixreg.starts.tensor import TensorResult, TensorStart, start_from, tensor_results
+from mixreg.search.chance import suspects, worth
+from mixreg.search.course import Course
+from mixreg.search.levels import FEWEST, FEWEST_REAL, Effort, Ladder, Search, level_rows
+from mixreg.search.quadratic import has_stand_in
+from mixreg.search.record import Record
+from mixreg.search.swaps import FINISH, SHORT, finish_best, swapped
+from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
@@ -85,11 +89,11 @@ class Solution:
     exact : bool
         Zero loss: every row lies on a component.
     certified : bool
-        Zero loss with more distinct rows than coefficients on each component
-        alone: for regressors in general position, these are the components.
+        Zero loss, and no other components can fit every row: these are the
+        components. See `certificate.py`.
     tensors : tuple of TensorResult
         Decompositions of the moments, one for each trial noise variance.
-    race : RaceResult or None
+    search : Record or None
     binds : bool
         Whether the bound on the variances binds.
     empty : tuple of int
@@ -102,19 +106,23 @@ class Solution:
         The posterior, of variational Bayes.
     elbo : float or None
         Its evidence lower bound.
+    reasons : tuple of Reason
+        Why components are at the bound on the variances, or exact without a
+        certificate; of linear regressions with one response.
     """
 
     fit: Fit
     exact: bool
     certified: bool
     tensors: tuple[TensorResult, ...]
-    race: RaceResult | None
+    search: Record | None
     binds: bool
     empty: tuple[int, ...]
     revived: int
     suspects: tuple[int, ...]
     beliefs: Beliefs | None = None
     elbo: float | None = None
+    reasons: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -147,36 +155,72 @@ def solve(
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
     near = raw if mixture.background is None else drawn_in(raw, mixture.family)
-    part = near.sample(race_rows(raw, mixture, k), rng)
-    sample = standardised(part, problem.whitening)
-    whitening = pooled_fit(sample, mixture, problem.whitening)
-    linear = sample
-    if whitening.linear is not None:
-        linear = standardised(surrogate(part, mixture), whitening.linear)
-    course = make_course(mixture, sample, linear, whitening, k)
+    ladder = make_ladder(replace(problem, source=near), rng)
     tensors: tuple[TensorResult, ...] = ()
-    outcome: RaceResult | None = None
+    record: Record | None = None
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
         effort = replace(options.effort, thorough=options.method != "vb")
-        outcome = race(course, effort, rng, progress)
-        tensors, start = outcome.tensors, outcome.fit.params
-    source = sample if part is raw else standardised(raw, whitening)
-    if k == 1:
-        start = mixture.prepare(whitening.start(1))
-    elif outcome is None:
-        data = source if near is raw else standardised(near, whitening)
-        tensors, start = _single_start(data, course, options, rng)
-    start = _renumbered(source, mixture, start)
+        hunt = Search(ladder, effort, rng, progress)
+        record = hunt.run()
+        tensors, starts = record.tensors, [m.fit.params for m in record.finalists]
+        course = hunt.course(hunt.top)
+    else:
+        course = ladder.make(raw.rows, rng)
+        starts = [mixture.prepare(course.whitening.start(1))]
+    if k > 1 and record is None:
+        tensors, start = _single_start(course.sample, course, options, rng)
+        starts = [start]
+    source = course.sample if near is raw else standardised(raw, course.whitening)
+    starts = [_renumbered(source, mixture, start) for start in starts]
     if options.method == "vb":
-        return source, _bayes(source, course, start, options, tensors, outcome, progress)
+        return source, _bayes(source, course, starts[0], options, tensors, record, progress)
     if options.resample is not None:
-        fit, revived = run_resampled(source, mixture, start, options.resample, rng), 0
+        fit, revived = run_resampled(source, mixture, starts[0], options.resample, rng), 0
     else:
         run = run_altmin if options.method == "altmin" else run_em
-        fit = run(source, mixture, start, options.control, progress)
+        fit = _best_end(source, mixture, starts, run, options.control, progress)
         fit = _settled_numbers(source, mixture, fit, run, options.control)
         fit, revived = _revive(source, course, fit, options, rng)
-    return source, _finish(source, mixture, fit, options.method, tensors, outcome, revived)
+    return source, _finish(
+        source, mixture, fit, options.method, tensors, record, revived, course.whitening
+    )
+
+
+def _best_end(
+    source: MemorySource,
+    mixture: Mixture,
+    starts: list[Parameters],
+    run: Any,
+    control: Control,
+    progress: Progress | None,
+) -> Fit:
+    """Run every finalist to the end, on all rows; the best of them."""
+    ends = [run(source, mixture, start, control, progress) for start in starts]
+    if len(ends) == 1 or run is run_altmin:
+        return max(ends, key=lambda end: end.objective)
+    return ends[int(np.argmax(worth(source, mixture, ends, source.row_weight)))]
+
+
+def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
+    """The levels of a search, and how their rows are made."""
+    raw, mixture, k = problem.source, problem.mixture, problem.k
+    p = raw.x.shape[1]
+    cost = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
+    parabolas = has_stand_in(mixture.family, raw)
+    rows = level_rows(raw.rows, cost, k, p, FEWEST_REAL if parabolas else FEWEST)
+    whitening = problem.whitening
+    if whitening.linear is not None:
+        small = standardised(raw.sample(rows[0], rng), whitening)
+        whitening = pooled_fit(small, mixture, whitening)
+
+    def make(size: int, rng: np.random.Generator) -> Course:
+        part = raw.sample(size, rng)
+        sample = linear = standardised(part, whitening)
+        if whitening.linear is not None:
+            linear = standardised(surrogate(part, mixture), whitening.linear)
+        return Course(mixture, sample, linear, whitening, k)
+
+    return Ladder(make, rows, cost, parabolas)
 
 
 def _renumbered(source: MemorySource, mixture: Mixture, params: Parameters) -> Parameters:
@@ -197,17 +241,6 @@ def _settled_numbers(
         return fit
     again = run(source, mixture, other, control)
     return again if again.objective > fit.objective else fit
-
-
-def race_rows(raw: MemorySource, mixture: Mixture, k: int) -> int:
-    """Rows that the race looks at: plenty for k * p coefficients, but bounded.
-
-    Groups that will be condensed cost as much as a few rows each.
-    """
-    rows = int(np.clip(50 * k * raw.x.shape[1], 8_000, 20_000))
-    if mixture.family.linear and condensing_pays(raw):
-        return rows * raw.rows // raw.units
-    return rows
 
 
 def surrogate(source: MemorySource, mixture: Mixture) -> MemorySource:
@@ -290,7 +323,7 @@ def _revive(
         removed = np.resize(_empty(sums, source.rows), 12)
         starts = swapped(data, mixture, course.whitening, fit.params, removed, rng)
         short = iterate(data, EM(mixture), starts, SHORT)
-        best = finish_best(data, mixture, short, 4, FINISH)[0]
+        best = finish_best(course, short, 4, FINISH)[0]
         new = run(source, mixture, best.params, options.control)
         new_sums = source.sweep(task, new.params.stacked())
         if new_sums.objective[0] > sums.objective[0]:
@@ -304,39 +337,49 @@ def _finish(
     fit: Fit,
     method: str,
     tensors: tuple[TensorResult, ...],
-    outcome: RaceResult | None,
+    record: Record | None,
     revived: int,
+    whitening: Whitening,
 ) -> Solution:
     """Order the components and take the log-likelihood where the fit ended."""
-    hard = source.sweep(HardAssignment(mixture), fit.params.stacked())
     family, params = mixture.family, fit.params
+    chance: tuple[int, ...] = ()
+    exact = False
+    if method == "altmin" or fit.reason == "exact":
+        hard = source.sweep(HardAssignment(mixture), params.stacked())
+        exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None
     if method == "altmin":
         params = _weighed(source, mixture, params, hard)
-    soft = source.sweep(SoftAssignment(mixture), params.stacked())
     if mixture.exchangeable:
         params = params.by_weight(average_prior(source, params))
-        soft = source.sweep(SoftAssignment(mixture), params.stacked())
-    exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None
+    soft = source.sweep(SoftAssignment(mixture), params.stacked())
     objective = np.inf if exact else float(soft.objective[0])
     empty = tuple(int(j) for j in _empty(soft, source.rows)) if params.k > 1 else ()
-    suspect = np.zeros(0, dtype=bool)
-    if family.collapses and source.starts is None and not exact:
-        weights = average_prior(source, params)[: params.k]
-        suspect = suspects(params, weights, source.row_weight)
+    if not exact:
+        chance = suspects(source, mixture, params)
     history, reason = fit.history, fit.reason
+    proved = False
     if exact:
+        own = find_own_rows(source, mixture, params, whitening)
+        proved = certified(own, mixture, params, whitening)
         reason = "exact"
         history = np.append(history, np.inf) if method == "em" else history
+    binds = family.bound_binds(params)
+    reasons: tuple[Reason, ...] = ()
+    if isinstance(family, Gaussian) and (binds or (exact and not proved)):
+        tight = tight_components(params, exact, family.variance_ratio)
+        reasons = find_reasons(source, mixture, params, whitening, tight, exact)
     return Solution(
         Fit(params, objective, history, reason, fit.n_iter),
         exact,
-        exact and certified(source, mixture, params),
+        proved,
         tensors,
-        outcome,
-        family.bound_binds(params),
+        record,
+        binds,
         empty,
         revived,
-        tuple(np.flatnonzero(suspect).tolist()),
+        chance,
+        reasons=reasons,
     )
 
 
@@ -346,7 +389,7 @@ def _bayes(
     start: Parameters,
     options: Options,
     tensors: tuple[TensorResult, ...],
-    outcome: RaceResult | None,
+    record: Record | None,
     progress: Progress | None,
 ) -> Solution:
     """Variational Bayes from a start of maximum likelihood."""
@@ -359,7 +402,7 @@ def _bayes(
         exact=False,
         certified=False,
         tensors=tensors,
-        race=outcome,
+        search=record,
         binds=False,
         empty=(),
         revived=0,

@@ -100,6 +100,24 @@ class Mixture:
         new = self.family.update(family, params, self.shared)
         return Parameters(new.coef, new.dispersion, update_gate(count, gate, params))
 
+    def score(
+        self,
+        family: FamilyStatistics,
+        count: Array,
+        gate: GateStatistics | None,
+        params: Parameters,
+    ) -> Array:
+        """Gradient of the log-likelihood of one mixture from the sums of one pass.
+
+        In the order of a `Layout` with nothing in common.
+        """
+        own = self.family.flat_score(family, params)
+        if gate is not None:
+            classes = gate.score[1:, 0].ravel()
+        else:
+            classes = (count[:, 0] - count[:, 0].sum() * params.weights)[1:]
+        return np.concatenate([own.ravel(), classes])
+
     def prepare(self, params: Parameters) -> Parameters:
         """Make a start fit the mixture: common coefficients, gate, background."""
         coef, gate = params.coef, params.gating

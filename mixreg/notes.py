@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from mixreg.exactness import Reason
+
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
 
@@ -17,10 +21,7 @@ def notes_of(results: MixRegResults) -> list[str]:
     if solution.certified:
         notes.append("Zero loss on rows enough for every component: recovery is certified.")
     elif solution.exact:
-        notes.append(
-            "Zero loss, but no proof of recovery: some component has too few rows of its own "
-            "to be told from chance. Try a smaller k."
-        )
+        notes.append(f"Zero loss, but no proof of recovery: {_why_exact(results)}")
     return [*notes, *_model_notes(results), *_doubts(results), *_search_notes(results)]
 
 
@@ -59,22 +60,89 @@ def _doubts(results: MixRegResults) -> list[str]:
     if solution.binds:
         parts = [response.family for response in results.model.responses]
         ratio = max(part.variance_ratio for part in parts)
+        why = "; ".join(_why_tight(results, reason) for reason in solution.reasons)
         notes.append(
-            f"The bound on the variances binds (variance_ratio={ratio:g}): a component singles "
-            "out a few rows. Try a smaller k, or equal_variance=True. Standard errors take the "
-            "bound for an estimate."
+            f"The bound on the variances binds (variance_ratio={ratio:g}): "
+            f"{why or 'a component singles out a few rows'}. Try a smaller k, or "
+            "equal_variance=True. Standard errors take the bound for an estimate."
         )
     for j in solution.suspects:
         notes.append(
             f"Component {j + 1} is small and tight; chance may explain it. Try a smaller k, or "
             "equal_variance=True."
         )
-    if not estimate.regular:
+    notes += _undetermined(results)
+    if _more_lost(results):
         notes.append(
             "The data do not determine every parameter: some standard errors are infinite. "
             "k may be too large."
         )
     return notes
+
+
+def _why_tight(results: MixRegResults, reason: Reason) -> str:
+    """What keeps a component's rows together, for a sentence."""
+    j, share, y = reason.component + 1, f"{reason.share:.0%}", results.model.design.response
+    apart = f"values of {y} are {reason.spacing:g} apart"
+    if reason.kind == "column":
+        name = results.model.design.terms[reason.column]
+        plus = "" if reason.value == 0 else f" {'-' if reason.value < 0 else '+'} "
+        plus += "" if reason.value == 0 else f"{abs(reason.value):g}"
+        return f"{y} equals {name}{plus} in {share} of the rows, which make component {j}"
+    if reason.kind == "constant":
+        return (
+            f"{apart}, and component {j} is constant at {reason.value:g}, which {share} of the "
+            "rows have"
+        )
+    if reason.kind == "lattice":
+        return f"{apart}, and component {j} follows regressors on a lattice in {share} of the rows"
+    rows = "row" if reason.rows == 1 else "rows"
+    return f"component {j} singles out {reason.rows:.0f} {rows}"
+
+
+def _why_exact(results: MixRegResults) -> str:
+    """Why an exact fit proves nothing, with a remedy."""
+    reasons = results.solution.reasons
+    told = [_why_tight(results, reason) for reason in reasons if reason.kind != "few"]
+    if told:
+        return "; ".join(told) + ". Other components may fit as well."
+    rows = {reason.rows: reason.component + 1 for reason in reasons}
+    fewest = f" (component {rows[min(rows)]} has {min(rows):.0f})" if rows else ""
+    return (
+        "other components may fit every row too, or some have too few rows of their own to be "
+        f"told from chance{fewest}. Try a smaller k or fewer terms."
+    )
+
+
+def _undetermined(results: MixRegResults) -> list[str]:
+    """Coefficients that a component has no rows for."""
+    notes = []
+    for j, terms in _unknown_terms(results).items():
+        whose = "its value means" if len(terms) == 1 else "their values mean"
+        names = " and ".join([", ".join(terms[:-1]), terms[-1]] if terms[1:] else terms)
+        notes.append(f"Component {j + 1} has no rows that determine {names}: {whose} nothing.")
+    return notes
+
+
+def _unknown_terms(results: MixRegResults) -> dict[int, list[str]]:
+    """Names of the coefficients that no rows determine, by component from 0."""
+    terms: dict[int, list[str]] = {}
+    for j, i in results._estimate.undetermined:
+        if j not in results.solution.empty:
+            terms.setdefault(j, []).append(results.model.design.terms[i])
+    return terms
+
+
+def _more_lost(results: MixRegResults) -> bool:
+    """Whether there are infinite standard errors that no other note explains."""
+    estimate = results._estimate
+    if estimate.cov is None or estimate.regular:
+        return False
+    lost = np.isinf(np.diag(estimate.cov))
+    index = results.model.layout.coef_index()
+    for j, i in estimate.undetermined:
+        lost[index[j, i]] = False
+    return bool(lost.any())
 
 
 def _search_notes(results: MixRegResults) -> list[str]:
@@ -85,18 +153,9 @@ def _search_notes(results: MixRegResults) -> list[str]:
         notes.append(f"An emptied component was seeded anew {solution.revived} times.")
     for j in solution.empty:
         notes.append(f"Component {j + 1} is empty; try a smaller k.")
-    if solution.race is not None and _sampled(results):
-        rows = solution.race.rows // len(results.model.responses)
-        notes.append(f"Starts were compared on a sample of {rows} rows.")
     if not results.converged and solution.fit.reason == "max_iter":
         notes.append("The fit did not converge; raise max_iter.")
     return notes
-
-
-def _sampled(results: MixRegResults) -> bool:
-    """Whether the race looked at fewer rows than count in the fit."""
-    race = results.solution.race
-    return race is not None and race.row_weight < (1 - 1e-9) * results.model._whitening.rows
 
 
 def _prior_notes(results: MixRegResults) -> list[str]:

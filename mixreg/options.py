@@ -20,9 +20,9 @@ from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.priors import Priors
 from mixreg.sources import MemorySource
-from mixreg.starts.candidates import one_hot
-from mixreg.starts.race import Effort
-from mixreg.starts.tensor import TensorStart
+from mixreg.search.candidates import one_hot
+from mixreg.search.levels import Effort
+from mixreg.search.tensor import TensorStart
 from mixreg.units import Units
 
 if TYPE_CHECKING:

@@ -16,6 +16,9 @@ from scipy.special import log_softmax
 
 Array = NDArray[np.float64]
 
+# Logarithms of dispersions beyond this are no numbers to compute with.
+LARGEST_LOG = 600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
@@ -111,6 +114,40 @@ class Parameters:
             self.gating + wide * (other.gating - self.gating),
         )
 
+    def ahead(
+        self, middle: Parameters, end: Parameters, longest: Array
+    ) -> tuple[Parameters, Array]:
+        """Where two steps in a row are heading, variances in logs.
+
+        Parameters
+        ----------
+        middle, end : Parameters
+            One step from here, and two.
+        longest : (runs,) array
+            Most steps to go ahead.
+
+        Returns
+        -------
+        Parameters and (runs,) array
+            The point ahead; how many steps that is.
+        """
+        at = [(a.coef, np.log(a.dispersion), a.gating) for a in (self, middle, end)]
+        steps = [b - a for a, b in zip(at[0], at[1], strict=True)]
+        bends = [c - b - s for b, c, s in zip(at[1], at[2], steps, strict=True)]
+        # Log weights of a component that empties run off; they count as weights do.
+        metric = (1.0, 1.0, np.exp(at[1][2]) if self.gating.shape[-1] == 1 else 1.0)
+        step, bend = (
+            sum(_run_squares(m * d) for m, d in zip(metric, ds, strict=True))
+            for ds in (steps, bends)
+        )
+        length = np.clip(np.sqrt(step / np.maximum(bend, 1e-300)), 1.0, longest)
+        coef, scale, gate = (
+            a + 2 * _wide(length, a) * s + _wide(length, a) ** 2 * b
+            for a, s, b in zip(at[0], steps, bends, strict=True)
+        )
+        scale = np.exp(np.clip(scale, -LARGEST_LOG, LARGEST_LOG))
+        return Parameters(coef, scale, gate), length
+
     def choose(self, runs: NDArray[np.bool_], other: Parameters) -> Parameters:
         """Keep some runs of this stack and take the rest from another."""
         return Parameters(
@@ -126,6 +163,16 @@ class Parameters:
     def with_equal_dispersion(self, value: Array | float) -> Parameters:
         """Give every component the same dispersion."""
         return replace(self, dispersion=np.broadcast_to(value, self.dispersion.shape).copy())
+
+
+def _wide(runs: Any, like: Array) -> Any:
+    """Values (runs,) shaped to broadcast against (k, runs, ...)."""
+    return runs.reshape(-1, *[1] * (like.ndim - 2))
+
+
+def _run_squares(values: Array) -> Array:
+    """Sum of squares of each run of (k, runs, ...) values."""
+    return np.asarray((values * values).sum(axis=(0, *range(2, values.ndim))))
 
 
 def log_gating(weights: Array) -> Array:

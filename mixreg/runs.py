@@ -8,6 +8,7 @@ import numpy as np
 
 from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
 from mixreg.estimators.loop import Progress
+from mixreg.estimators.newton import ChordNewton
 from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.sources import MemorySource, Source
@@ -16,6 +17,9 @@ from mixreg.sources.memory import condensed, condensing_pays
 # EM hands over to Newton steps when an iteration gains less than this a row.
 HANDOVER = 1e-6
 NEWTON_STEPS = 25
+# Beyond this many rows EM hands over sooner, and Newton's steps share one
+# information, of at most so many rows.
+MANY_ROWS, SOONER, SHARED_ROWS, SHARED_STEPS = 20_000, 1e-5, 200_000, 10
 
 
 def run_em(
@@ -26,13 +30,20 @@ def run_em(
     progress: Progress | None = None,
 ) -> Fit:
     """EM, then Newton steps, then EM again if the steps did not settle it."""
-    first = replace(control, tol=max(control.tol, HANDOVER))
+    many = source.rows > MANY_ROWS and mixture.family.moments
+    first = replace(control, tol=max(control.tol, SOONER if many else HANDOVER), leaps=True)
     fit, em = _first_run(source, mixture, start, first, progress)
     if fit.reason != "converged" or control.tol > HANDOVER:
         return fit
     left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
     if not mixture.family.bound_binds(fit.params):
-        newton = Newton(mixture, standard_layout(mixture, start), source.row_weight)
+        layout = standard_layout(mixture, start)
+        if many:
+            fit = _shared_steps(source, mixture, layout, fit, left)
+            if fit.reason == "converged":
+                return fit
+            left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
+        newton = Newton(mixture, layout, source.row_weight)
         steps = replace(left, max_iter=min(NEWTON_STEPS, left.max_iter))
         end = iterate(source, newton, fit.params.stacked(), steps, progress)[0]
         if not mixture.family.bound_binds(end.params):
@@ -41,6 +52,22 @@ def run_em(
                 return fit
     left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
     return _joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
+
+
+def _shared_steps(
+    source: MemorySource, mixture: Mixture, layout: Layout, fit: Fit, control: Control
+) -> Fit:
+    """Newton's steps that share one information; not converged if it shows no maximum."""
+    sample = source.sample(SHARED_ROWS, np.random.default_rng(0))
+    rows = source.row_weight
+    newton = ChordNewton.at(fit.params, mixture, layout, sample, sample.row_weight / rows, rows)
+    if newton.values[0] <= 0:
+        return replace(fit, reason="max_iter")
+    steps = replace(control, max_iter=min(SHARED_STEPS, control.max_iter))
+    end = iterate(source, newton, fit.params.stacked(), steps)[0]
+    if mixture.family.bound_binds(end.params):
+        return replace(fit, reason="max_iter")
+    return _joined(fit, end)
 
 
 def _first_run(

@@ -32,7 +32,7 @@ from mixreg.options import (
 from mixreg.parallel import run_all
 from mixreg.params import Layout
 from mixreg.results import MixRegResults
-from mixreg.starts.race import Effort
+from mixreg.search.levels import Effort
 
 CRITERIA = {"aic": "AIC", "bic": "BIC", "icl": "ICL"}
 # Arguments of `fit` that may be given to `select_k`.
@@ -58,7 +58,7 @@ class Selection:
     table : DataFrame
         By k: llf, df (free parameters), aic, bic and icl (n is the number of
         groups where there are groups), entropy_r2, smallest (share of units in
-        the smallest segment), agreed (starts that ended at the winner), and
+        the smallest segment), better (the chance that one more start would find a better fit), and
         warnings as text.
     results : dict of int to MixRegResults
     criterion : {"aic", "bic", "icl"}
@@ -129,7 +129,7 @@ class Selection:
         t = self.table
         names = {"entropy_r2": "entropy R²", **CRITERIA}
         text = pd.DataFrame(index=[f"{'*' if k == self.best_k else ' '} {k}" for k in t.index])
-        for column in ("llf", "df", "aic", "bic", "icl", "entropy_r2", "smallest", "agreed"):
+        for column in ("llf", "df", "aic", "bic", "icl", "entropy_r2", "smallest", "better"):
             form = FORMATS.get(column, "{:.2f}")
             text[names.get(column, column)] = [form.format(value) for value in t[column]]
         return text.rename_axis(columns="  k")
@@ -142,7 +142,7 @@ class Selection:
         return notes
 
 
-FORMATS = {"df": "{}", "agreed": "{}", "entropy_r2": "{:.3f}", "smallest": "{:.1%}"}
+FORMATS = {"df": "{}", "better": "{}", "entropy_r2": "{:.3f}", "smallest": "{:.1%}"}
 
 
 def select_k(
@@ -329,7 +329,7 @@ def _table(results: dict[int, MixRegResults]) -> pd.DataFrame:
             "icl": res.icl,
             "entropy_r2": res.entropy_r2,
             "smallest": _smallest(res),
-            "agreed": _agreed(res.solution),
+            "better": _better(res.solution),
             "warnings": "; ".join(_warnings(res)),
         }
         for res in results.values()
@@ -345,11 +345,11 @@ def _smallest(res: MixRegResults) -> float:
     return float(counts[: res.k].min() / counts.sum())
 
 
-def _agreed(solution: Solution) -> str:
+def _better(solution: Solution) -> str:
+    """Chance that one more start would have found a better maximum."""
     if solution.certified:
         return "certified"
-    race = solution.race
-    return "-" if race is None else f"{race.agreed} of {race.finalists}"
+    return "-" if solution.search is None else f"{solution.search.chance:.1%}"
 
 
 def _warnings(res: MixRegResults) -> list[str]:

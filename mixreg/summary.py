@@ -83,10 +83,13 @@ def _table(
 
 
 def _header(results: MixRegResults, width: int) -> SimpleTable:
-    fit, race = results.solution.fit, results.solution.race
-    agreed = "-" if race is None else f"{race.agreed} of {race.finalists}"
+    fit, search = results.solution.fit, results.solution.search
+    reached, better = "-", "-"
     if results.solution.certified:
-        agreed = "certified"
+        reached, better = "certified", "none"
+    elif search is not None:
+        reached = f"{search.maxima[0].hits} of {search.starts} starts"
+        better = f"{search.chance:.1%}"
     components = str(results.k) + (" and noise" if results.model.noise else "")
     if results.method == "vb":
         components = f"{len(results.alive)} alive of {components}"
@@ -105,8 +108,8 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         ("BIC:", _number(results.bic)),
         ("ICL:", _number(results.icl)),
         ("Entropy R²:", f"{results.entropy_r2:.3f}"),
-        ("Starts agreed:", agreed),
-        ("Swaps kept:", "-" if race is None else f"{race.accepted} of {race.swaps}"),
+        ("Reached by:", reached),
+        ("Chance of better:", better),
     ]
     if results.solution.elbo is not None:
         left.append(("Prior:", "see notes"))

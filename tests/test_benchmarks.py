@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import paper, recovery, reference
+from benchmarks import paper, real_sets, recovery, reference, search
 from mixreg import MixReg
 from tests.reference import case
 from tests.samples import lines
@@ -37,3 +37,30 @@ def test_the_figures_of_the_paper_are_drawn(figure, tmp_path, capsys):
     assert len(pictures) == 1
     assert pictures[0].stat().st_size > 10_000
     assert len(list(tmp_path.glob("*.csv"))) == 1
+
+
+ROWS = {
+    **{"cps1988": 28155, "diamonds": 53940, "chem97": 31022, "laborsupply": 5320, "wlddev": 9022},
+    **{"egsingle": 7230, "doctorvisits": 5190, "randhie_visits": 20190, "randhie_costs": 15737},
+    **{"innovation": 6208, "detailing": 23000, "verbagg": 7584, "bank": 14799},
+    **{"electricity": 17232, "camera": 26560},
+}
+
+
+@pytest.mark.parametrize("case", real_sets.SETS, ids=lambda case: case.name)
+def test_a_real_set_is_whole(case):
+    data = real_sets.load(case.name)
+    model = case.model(data, 2)
+    assert len(data) == ROWS[case.name] == model.source.rows
+    assert not data.isna().any(axis=None)
+
+
+def test_the_search_is_measured_and_random_starts_are_kept(tmp_path, capsys):
+    options = ["--sets", "laborsupply", "--k", "2", "--starts", "2", "--seeds", "1"]
+    for _ in range(2):
+        search.main([*options, "--out", str(tmp_path)])
+    first, again = (line for line in capsys.readouterr().out.splitlines() if "5,320" in line)
+    assert "1/1" in first
+    assert "*" not in first
+    assert "*" in again
+    assert len(list(tmp_path.glob("*.json"))) == 1

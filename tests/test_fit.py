@@ -137,7 +137,7 @@ def test_wider_than_the_published_conditions():
 def test_more_rows_than_the_race_looks_at():
     data = three_segments(30_000, seed=5)
     res = MixReg.from_formula("y ~ x1 + x2", data, k=3).fit()
-    assert res.solution.race.rows < res.nobs
+    assert res.solution.search.levels[0] < res.nobs
     assert_allclose(res.coefficients.T, THREE, atol=0.03)
     assert "sample of" in str(res.summary())
 
@@ -192,7 +192,7 @@ def test_tensor_starts(start):
     data = mixed_linear_equations(3000, 5, 3, noise=0.2, seed=2)
     res = MixReg(data.y, data.X, k=3).fit(init=start)
     assert estimation_error(res.coefficients.T, data.coefficients) < 0.05
-    assert res.solution.race is None
+    assert res.solution.search is None
 
 
 def test_altmin_finds_the_segments():

@@ -13,7 +13,7 @@ from mixreg import MixReg, lr_test, select_k
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.families import Joint, make_families
 from mixreg.metrics import match_components
-from mixreg.starts.tensor import TensorStart
+from mixreg.search.tensor import TensorStart
 from tests.reference.glm import glm_case
 
 REF = glm_case("NPreg_joint_k2")

@@ -15,7 +15,7 @@ from mixreg.params import Layout, Parameters
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import condensed
-from mixreg.starts.candidates import random_directions
+from mixreg.search.candidates import random_directions
 from tests.samples import random_source, standardised
 
 

@@ -8,14 +8,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg.blocks import Block, GramBlock, column_pairs, condense
-from mixreg.estimators.expectation import HardAssignment, Posterior, SoftAssignment, in_parts
+from mixreg.estimators.expectation import HardAssignment, Posterior, SoftAssignment
 from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
 from mixreg.inference.information import ClusterSums
 from mixreg.mixture import Mixture
 from mixreg.sources import MemorySource, memory, sweep
 from mixreg.sources.memory import BlockSource, condensed
-from mixreg.starts.moments import TakeMoments, TakeThird
+from mixreg.search.moments import TakeMoments, TakeThird
 from mixreg.whitening import triangle
 from tests.samples import random_mixture, random_source
 
@@ -112,15 +112,15 @@ def test_a_block_cut_for_a_large_stack_adds_up_to_the_block(monkeypatch, grouped
     source = condensed(replace(source, z=z, known=known), linear)
     mixture = Mixture(gate_terms=2, labelled=True)
     params = mixture.prepare(random_mixture(3, 4, runs=7))
-    whole = SoftAssignment(mixture)(source.block, params)
-    monkeypatch.setattr("mixreg.estimators.expectation.FEWEST", 100)
-    monkeypatch.setattr("mixreg.estimators.expectation.CACHED_VALUES", 0)
-    parts = in_parts(source.block, params)
-    assert len(parts) > 4
-    assert sum(part.units for part in parts) == source.block.units
+    task = SoftAssignment(mixture)
+    whole = task(source.block, params)
+    monkeypatch.setattr(memory, "STACK_VALUES", 0)
+    parts = list(source._parts(256))
+    assert len(parts) > 2
     starts = np.cumsum([0, *(part.units for part in parts)])
     assert_array_equal([part.first for part in parts], starts[:-1])
-    assert_same_sums(SoftAssignment(mixture)(source.block, params), whole)
+    assert starts[-1] == source.block.units
+    assert_same_sums(source.sweep(task, params), whole)
 
 
 @pytest.mark.parametrize("kind", ["own", "in turn", "contiguous", "drawn"])

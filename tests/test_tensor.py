@@ -12,8 +12,8 @@ from mixreg import InputError, TensorStart
 from mixreg.metrics import match_components
 from mixreg.simulate import mixture_of_regressions
 from mixreg.sources import MemorySource
-from mixreg.starts import tensor as tensors
-from mixreg.starts.moments import (
+from mixreg.search import tensor as tensors
+from mixreg.search.moments import (
     TakeMoments,
     TakeThird,
     component_moments,
@@ -21,8 +21,8 @@ from mixreg.starts.moments import (
     symmetric_sum,
     whitened_third,
 )
-from mixreg.starts.power import robust_power_method
-from mixreg.starts.tensor import decompose, start_from, take_moments, tensor_results
+from mixreg.search.power import robust_power_method
+from mixreg.search.tensor import decompose, start_from, take_moments, tensor_results
 from tests.samples import random_source
 
 

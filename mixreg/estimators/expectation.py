@@ -13,14 +13,8 @@ from mixreg.families import FamilyStatistics
 from mixreg.gating import GateStatistics, gate_statistics, log_prior
 from mixreg.mixture import Mixture, pinned
 from mixreg.params import Parameters
-from mixreg.sources.base import sweep
 
 Array = NDArray[np.float64]
-
-# Numbers in an array that is cheap to make: larger ones leave the processor's
-# cache, and the pass takes twice as long. Rows are not cut finer than into so many.
-CACHED_VALUES = 40_000
-FEWEST = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +72,6 @@ class MixtureStatistics:
         )
 
 
-def in_parts(block: Block | GramBlock, params: Parameters) -> list[Block] | list[GramBlock]:
-    """A block cut so small that arrays of a stack of runs stay in the processor's cache."""
-    runs = params.coef[..., 0].size
-    return block.cut(max(FEWEST, CACHED_VALUES // max(1, runs)))
-
-
 def normalise(joint: Array) -> Array:
     """Turn log joint densities (k, ..., units) into responsibilities, in place.
 
@@ -116,12 +104,6 @@ class SoftAssignment:
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
-        parts = in_parts(block, params)
-        if len(parts) > 1:
-            return sweep(parts, self._one, params)
-        return self._one(block, params)
-
-    def _one(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         mixture = self.mixture
         state = mixture.family.evaluate(block, params)  # type: ignore[arg-type]
         resp = mixture.log_joint(block, params, state)
@@ -232,3 +214,15 @@ class Posterior:
         joint = self.mixture.log_joint(block, params, state)
         normalise(joint)
         return Parts((joint,))
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """Log density of every unit under each mixture of a stack, (runs, units), weighted."""
+
+    mixture: Mixture
+
+    def __call__(self, block: Block | GramBlock, params: Parameters) -> Parts:
+        """Process one block."""
+        state = self.mixture.family.evaluate(block, params)  # type: ignore[arg-type]
+        return Parts((weighted(block, normalise(self.mixture.log_joint(block, params, state))),))

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.estimators.leaps import Leaps
 from mixreg.sources import Source
 
 Array = NDArray[np.float64]
@@ -73,10 +74,13 @@ class Control:
     tol : float
         Stop when an iteration raises the log-likelihood by less than `tol`
         times the number of rows.
+    leaps : bool
+        Continue slow steps by leaps.
     """
 
     max_iter: int = 1000
     tol: float = 1e-9
+    leaps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ def iterate(
     base = params
     before: Any = None
     share = np.ones(n_runs)
+    leaps = Leaps(params) if control.leaps else None
     for iteration in range(control.max_iter + 1):
         sums = estimator.sweep(source, iteration, params)
         fell = _fell(sums, before if estimator.monotone else None)
@@ -147,8 +152,12 @@ def iterate(
             histories[active[position]].append(float(sums.objective[position]))
         reasons = estimator.finished(sums, before, control)
         for i, run in enumerate(active.tolist()):
+            if leaps is not None and leaps.leapt[i]:
+                # A leap's gain says little of the gains to come.
+                reasons[i] = None if reasons[i] != "exact" else reasons[i]
             if fell[i]:
-                reasons[i] = "decreased" if share[i] <= SMALLEST_STEP else None
+                stuck = share[i] <= SMALLEST_STEP
+                reasons[i] = _stuck(sums, before, i) if stuck else None
             if reasons[i] is None and iteration == control.max_iter:
                 reasons[i] = "max_iter"
             reason = reasons[i]
@@ -162,10 +171,16 @@ def iterate(
         if not going.any():
             break
         goal = estimator.update(sums, params)
+        back = np.zeros_like(fell)
+        if leaps is not None:
+            # A leap that fell goes back to the step it was to continue.
+            back = fell & leaps.leapt
+            goal = leaps.next(params, goal, fell)
         if fell.any():
-            # A run that fell goes half as far from the same base point.
-            share = np.where(fell, share / 2, 1.0)
+            # Any other run that fell goes half as far from the same base point.
+            share = np.where(fell & ~back, share / 2, 1.0)
             goal = base.blend(params, np.where(fell, 0.5, 0.0)).choose(fell, goal)
+            goal = goal if leaps is None else leaps.safe.choose(back, goal)
             base, before = base.choose(fell, params), before.choose(fell, sums)
         else:
             share, base, before = np.ones(len(active)), params, sums
@@ -173,7 +188,16 @@ def iterate(
         if not going.all():
             active, share = active[going], share[going]
             base, params, before = base.take(going), params.take(going), before.take(going)
+            if leaps is not None:
+                leaps.take(going)
     return [fits[run] for run in range(n_runs)]
+
+
+def _stuck(sums: Sums, before: Sums, run: int) -> Reason:
+    """Why a run stops that no step can raise: rounding, or something worse."""
+    fall = float(before.objective[run] - sums.objective[run])
+    rounding = fall < 1e-6 * (1 + abs(float(before.objective[run])))
+    return "converged" if rounding else "decreased"
 
 
 def _fell(sums: Sums, before: Sums | None) -> NDArray[np.bool_]:

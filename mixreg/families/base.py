@@ -89,6 +89,7 @@ class Family:
     # Linear in the coefficients with normal errors: groups can be condensed to
     # cross products, and a loss of zero is a certificate.
     linear: ClassVar[bool] = False
+    certifies: ClassVar[bool] = False
     # Longest step of the linear predictor (root mean square over rows).
     longest_step: ClassVar[float] = 3.0
     # Whether the response has moments that a tensor start can be made of.
@@ -260,6 +261,12 @@ class Family:
         new = np.clip(dispersion * change, *self.scale_range)
         return np.maximum(new, self.variance_ratio * new.max(axis=0)) if self.collapses else new
 
+    def flat_score(self, sums: FamilyStatistics, params: Parameters) -> Array:
+        """Scores of each component's coefficients and log dispersion, (k, p + m), of one run."""
+        if self.dispersion_name is None:
+            return sums.xe[:, 0]
+        return np.column_stack([sums.xe[:, 0], sums.spread[0, :, 0] / self.dispersion_power])
+
     def mean_square(self, sums: FamilyStatistics) -> Array:
         """Mean squared residual of each run; infinite where zero proves nothing."""
         return np.full(sums.size.shape[1:], np.inf)
@@ -271,12 +278,36 @@ class Family:
         least = self.variance_ratio * params.dispersion.max() * (1 + 1e-6)
         return bool(params.dispersion.min() <= least)
 
+    # What the search's stand-in for groups needs
+
+    def row_derivatives(
+        self, block: Block, eta: Array, dispersion: Array
+    ) -> tuple[Array, Array, Array]:
+        """Regressors (rows, p), scores and weights at linear predictors (rows,)."""
+        rows = self.rows_at(block.y, eta, dispersion, block.trials)
+        return block.x, self.score(rows), self.weight(rows)
+
     # What standard errors need
 
     def scale_design(self, block: Block) -> Array:
         """Derivative of each row's log dispersion in those of the flat vector, (rows, m)."""
         m = int(self.dispersion_name is not None)
         return np.full((block.rows, m), 1 / self.dispersion_power)
+
+    def row_curves(
+        self, block: Block, params: Parameters, state: Any, j: int
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """Derivatives of component j's log density at each row, (rows,) each.
+
+        Score and minus second derivative in the linear predictor; the mixed one;
+        score and minus second derivative in the log dispersion.
+        """
+        rows = state.component(j)
+        none = np.zeros(0)
+        first = self.score(rows), self.curvature(rows)
+        if self.dispersion_name is None:
+            return (*first, none, none, none)
+        return (*first, self.cross_curvature(rows), self.scale_score(rows), self.scale_curvature(rows))
 
     def component_scores(self, block: Block, params: Parameters, state: Any, j: int) -> Array:
         """Score of each unit in component j's parameters, (units, p + m)."""

@@ -84,6 +84,17 @@ class Choice(Family):
         xx, _ = cross_sums(block, (r * mu)[None], (r * mu)[None])
         return np.asarray((xx - _between(block, r[None, block.sets], mu[None]))[0])
 
+    def row_derivatives(
+        self, block: Block, eta: Array, dispersion: Array
+    ) -> tuple[Array, Array, Array]:
+        """Regressors as they deviate from the mean of their set; scores and chances."""
+        sets = block.sets
+        sizes = np.diff(sets, append=block.rows)
+        chance = np.exp(eta - np.repeat(np.maximum.reduceat(eta, sets), sizes))
+        chance /= np.repeat(np.add.reduceat(chance, sets), sizes)
+        means = np.add.reduceat(block.x * chance[:, None], sets, axis=0)
+        return block.x - np.repeat(means, sizes, axis=0), block.y - chance, chance
+
     def surrogate(self, y: Array, trials: Array | None) -> Array:
         """Choices as utilities, to first order; `trials` are the sizes of the sets."""
         chance = 1 / np.asarray(trials)

@@ -48,6 +48,7 @@ class Gaussian(Family):
     dispersion_name: ClassVar[str | None] = "sigma"
     dispersion_power: ClassVar[float] = 0.5
     linear: ClassVar[bool] = True
+    certifies: ClassVar[bool] = True
     collapses: ClassVar[bool] = True
 
     def evaluate(self, block: Block | GramBlock, params: Parameters) -> Array:
@@ -118,6 +119,12 @@ class Gaussian(Family):
         variance = self.variances(np.maximum(squares, 0.0), sums.size)
         return Parameters(params.coef + step, variance, params.gating)
 
+    def flat_score(self, sums: FamilyStatistics, params: Parameters) -> Array:
+        """Scores of each component's coefficients and log deviation, of one run."""
+        variance = params.dispersion
+        scale = sums.ee[:, 0] / variance - sums.size[:, 0]
+        return np.column_stack([sums.xe[:, 0] / variance[:, None], scale])
+
     def variances(self, squares: Array, size: Array) -> Array:
         """Residual variances from sums of squares, common or bounded, (k, [runs])."""
         total = size.sum(axis=0)
@@ -142,6 +149,14 @@ class Gaussian(Family):
     def unit_background(self, block: Block | GramBlock, length: float) -> Array:
         """Log density of each unit under a background component, (units,)."""
         return np.broadcast_to(-np.log(length) * np.asarray(block.size), (block.units,))
+
+    def row_curves(
+        self, block: Block, params: Parameters, state: Any, j: int
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """Derivatives in the linear predictor and the log variance, at each row."""
+        e, variance = state[j], params.dispersion[j]
+        score, square = e / variance, e * e / variance
+        return score, np.full_like(e, 1 / variance), score, 0.5 * (square - 1), 0.5 * square
 
     def component_scores(self, block: Block, params: Parameters, state: Any, j: int) -> Array:
         """Score of each unit in coefficients and log standard deviation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -22,24 +23,45 @@ DESCRIPTIONS = {
 }
 
 
-def covariance(sums: InformationSums, cov_type: str) -> tuple[Array, NDArray[np.bool_]]:
-    """Covariance of the estimates, and which of them the data do not determine.
+@dataclass(frozen=True, slots=True)
+class Null:
+    """Directions in which parameters are not determined.
+
+    Attributes
+    ----------
+    directions : (m, r) array
+        Orthonormal, of parameters divided by their scale.
+    scale : (m,) array
+    """
+
+    directions: Array
+    scale: Array
+
+    def reach(self, matrix: Array) -> NDArray[np.bool_]:
+        """Which rows of `matrix @ parameters` change along these directions."""
+        full = matrix * self.scale
+        part = full @ self.directions
+        return np.asarray((part**2).sum(axis=1) > 1e-6 * (full**2).sum(axis=1))
+
+
+def covariance(sums: InformationSums, cov_type: str) -> tuple[Array, Null]:
+    """Covariance of the estimates, and what about them the data do not determine.
 
     Where the information matrix is singular or not positive definite, a
     generalised inverse of its positive part stands in for the inverse.
     """
     if cov_type == "opg":
-        return symmetric_inverse(sums.outer)
-    bread, lost = symmetric_inverse(sums.information)
+        return positive_inverse(sums.outer)
+    bread, null = positive_inverse(sums.information)
     if cov_type == "oim":
-        return bread, lost
+        return bread, null
     meat = sums.outer
     if cov_type == "cluster":
         assert sums.clusters is not None
         each = sums.clusters.each()
         clusters = each.shape[0]
         meat = each.T @ each * clusters / max(1, clusters - 1)
-    return bread @ meat @ bread, lost
+    return bread @ meat @ bread, null
 
 
 def symmetric_inverse(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -48,6 +70,12 @@ def symmetric_inverse(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
     Also returns a mask of the parameters that reach into the other directions:
     they have no finite variance.
     """
+    inverse, null = positive_inverse(matrix)
+    return inverse, null.reach(np.eye(matrix.shape[0]))
+
+
+def positive_inverse(matrix: Array) -> tuple[Array, Null]:
+    """Invert a symmetric matrix where it is positive; also return where it is not."""
     matrix = 0.5 * (matrix + matrix.T)
     diagonal = np.diag(matrix)
     # Scale first: logits and slopes of small components can differ by orders
@@ -56,5 +84,4 @@ def symmetric_inverse(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
     values, vectors = np.linalg.eigh(matrix * np.outer(scale, scale))
     keep = values > 1e-11 * values.max()
     inverse = (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
-    lost = (vectors[:, ~keep] ** 2).sum(axis=1) > 1e-6
-    return inverse * np.outer(scale, scale), lost
+    return inverse * np.outer(scale, scale), Null(vectors[:, ~keep], scale)

@@ -34,7 +34,7 @@ def willingness_to_pay(res: MixRegResults, price: str, alpha: float) -> pd.DataF
             gradient[index[j, at]] += coef[j, i] / coef[j, at] ** 2
             se = float(np.sqrt(gradient @ cov @ gradient))
             se = np.inf if se > 1e100 else se
-            z = value / se if se > 0 else np.inf
+            z = np.nan if np.isinf(se) else value / se if se > 0 else np.inf
             half = norm.isf(alpha / 2) * se
             rows.append([value, se, z, 2 * norm.sf(abs(z)), value - half, value + half])
             keys.append((j + 1, terms[i]))

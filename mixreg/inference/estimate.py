@@ -11,6 +11,7 @@ from mixreg.errors import NotAvailableError
 from mixreg.estimators.loop import Progress
 from mixreg.fitting import Options, Problem, Solution, solve
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
+from mixreg.inference.determined import CrossProducts, named, undetermined
 from mixreg.inference.information import TakeInformation
 from mixreg.inference.moments import posterior_moments, to_user_matrix
 from mixreg.mixture import Mixture
@@ -47,6 +48,8 @@ class Estimate:
         Components (from 0) whose coefficients run off to infinity.
     gate_separated : bool
         Whether coefficients of the class probabilities do.
+    undetermined : tuple of (component, term) pairs, both from 0
+        Coefficients that no rows of their component determine.
     """
 
     params: Parameters
@@ -58,6 +61,7 @@ class Estimate:
     llf: float
     separated: tuple[int, ...] = ()
     gate_separated: bool = False
+    undetermined: tuple[tuple[int, int], ...] = ()
 
     @property
     def finite_cov(self) -> Array:
@@ -106,37 +110,50 @@ def estimate(
     if cov_type == "none":
         return Estimate(params, vector, None, cov_type, description, True, llf)
     hard = method == "altmin"
-    task = TakeInformation(mixture, clusters, hard)
     inner = standard_layout(mixture, standard)
-    sums = source.sweep(task, standard).contract(inner)
+    sums = source.sweep(TakeInformation(mixture, clusters, hard), standard).contract(inner)
     back = to_user_matrix(whitening, layout, inner)
+    xx = source.sweep(CrossProducts(mixture, hard, solution.exact), standard)
+    unknown = undetermined(xx, inner, back)
+    separated: tuple[int, ...] = ()
+    gate_separated = False
     if solution.exact:
         description = "The fit is exact: coefficients are known without error, weights are not."
         gate = inner.gating_index()
         cov = np.zeros((inner.size, inner.size))
-        cov[np.ix_(gate, gate)] = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
-        return Estimate(params, vector, back @ cov @ back.T, cov_type, description, True, llf)
-    if hard:
-        description = "Standard errors are conditional on the labels, as if these were known."
-    if clusters is not None:
-        description = description.format(clusters=int(clusters.max()) + 1)
-    cov, lost = covariance(sums, cov_type)
-    far, separated, gate_separated = _runaway(cov, lost, inner, mixture)
-    cov = back @ cov @ back.T
-    lost = (back[:, lost | far] != 0).any(axis=1)
-    cov[lost, :] = cov[:, lost] = 0.0
-    cov[lost, lost] = np.inf
+        with np.errstate(over="ignore"):
+            # An empty component has next to no information about its weight.
+            known = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
+        cov[np.ix_(gate, gate)] = np.nan_to_num(known, posinf=1e300)
+        lost = unknown
+    else:
+        if hard:
+            description = "Standard errors are conditional on the labels, as if these were known."
+        if clusters is not None:
+            description = description.format(clusters=int(clusters.max()) + 1)
+        cov, null = covariance(sums, cov_type)
+        given = null.reach(np.eye(inner.size))
+        far, separated, gate_separated = _runaway(cov, given, inner, mixture)
+        lost = unknown | null.reach(back) | (back[:, far] != 0).any(axis=1)
     return Estimate(
         params,
         vector,
-        cov,
+        _with_infinities(back @ cov @ back.T, lost),
         cov_type,
         description,
         not lost.any(),
         llf,
         separated,
         gate_separated,
+        named(unknown, layout),
     )
+
+
+def _with_infinities(cov: Array, lost: NDArray[np.bool_]) -> Array:
+    """A covariance with infinite variances of some parameters."""
+    cov[lost, :] = cov[:, lost] = 0.0
+    cov[lost, lost] = np.inf
+    return cov
 
 
 def _runaway(

@@ -174,17 +174,40 @@ class TakeInformation:
             if j == k:
                 continue  # The background has no parameters of its own.
             own = slice(j * width, (j + 1) * width)
-            score = family.component_scores(block, params, state, j)
+            score, info[own, own] = self._own(block, params, state, wr, j)
             scores[:, own] = posterior[j][:, None] * score
-            heavy = score * np.sqrt(wr)[:, None]
-            info[own, own] = family.component_information(block, params, state, wr, j)
-            info[own, own] -= heavy.T @ heavy
-            cross = heavy.T @ root
+            cross = (score * wr[:, None]).T @ given
             info[own, gate] -= cross
             info[gate, own] -= cross.T
         info[gate, gate] += _gate_information(block, params, posterior * weight)
         scores[:, gate] = _gate_part(posterior - prior, z)
         return self._sums(block, scores, info, weight, marginal)
+
+    def _own(
+        self, block: Block, params: Parameters, state: Any, wr: Array, j: int
+    ) -> tuple[Array, Array]:
+        """Scores of units in component j's parameters; their information less outer products."""
+        family = self.mixture.family
+        if block.starts is not None:
+            score = family.component_scores(block, params, state, j)
+            heavy = score * np.sqrt(wr)[:, None]
+            info = family.component_information(block, params, state, wr, j) - heavy.T @ heavy
+            return score, info
+        # Rows are units: both are sums of products of the same columns.
+        x, p = block.x, block.x.shape[1]
+        first, bend, mixed, scale, scale_bend = family.row_curves(block, params, state, j)
+        scales = family.scale_design(block)
+        score = np.empty((block.rows, p + scales.shape[1]))
+        np.multiply(x, first[:, None], out=score[:, :p])
+        info = np.empty((score.shape[1],) * 2)
+        info[:p, :p] = (x * (wr * (bend - first**2))[:, None]).T @ x
+        if scales.shape[1]:
+            score[:, p:] = scales * scale[:, None]
+            cross = ((wr * (mixed - first * scale)) @ x)[:, None] * scales[:1]
+            info[:p, p:], info[p:, :p] = cross, cross.T
+            rest = float(wr @ (scale_bend - scale**2))
+            info[p:, p:] = rest * scales[:1].T @ scales[:1]
+        return score, info
 
     def _labels(self, block: Block, params: Parameters, state: Any) -> tuple[Array, Array]:
         """Posterior, and log marginal density of each unit."""

@@ -23,9 +23,9 @@ from mixreg.params import Layout, Parameters
 from mixreg.responses import standard_coordinates
 from mixreg.runs import run_em
 from mixreg.sources import MemorySource
-from mixreg.sources.memory import BlockSource, standardised
-from mixreg.starts.race import Effort
-from mixreg.starts.swap import ranked
+from mixreg.sources.memory import standardised
+from mixreg.search.levels import Effort
+from mixreg.search.chance import ranked
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -101,7 +101,7 @@ class Refit:
             return fit
         options = Options("em", "auto", Effort(self.n_init), self.control, seed)
         raced = solve(problem, options)[1].fit
-        return ranked(BlockSource(rows.as_block()), mixture, [fit, raced])[0]
+        return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
 
 
 def make_refit(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError
 from mixreg.params import Parameters, log_gating
 from mixreg.sources import MemorySource, Source
-from mixreg.starts.moments import (
+from mixreg.search.moments import (
     Moments,
     MomentSums,
     TakeMoments,
@@ -20,7 +20,7 @@ from mixreg.starts.moments import (
     largest_noise,
     whitened_third,
 )
-from mixreg.starts.power import SymmetricDecomposition, robust_power_method
+from mixreg.search.power import SymmetricDecomposition, robust_power_method
 
 Array = NDArray[np.float64]
 

@@ -1,5 +1,5 @@
 """Starting points, and the race between them."""
 
-from mixreg.starts.tensor import TensorStart
+from mixreg.search.tensor import TensorStart
 
 __all__ = ["TensorStart"]

@@ -15,6 +15,7 @@ from mixreg.families.statistics import linear_predictor, unfold_triangle
 from mixreg.metrics import best_order
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
+from mixreg.search.course import Course
 from mixreg.sources import Source
 from mixreg.whitening import Whitening
 
@@ -133,6 +134,40 @@ def random_directions(
     drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
     deviation = drawn if basis is None else drawn @ basis.T
     return np.asarray(whitening.pooled + length * deviation)
+
+
+def random_labels(
+    units: int, k: int, runs: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Labels drawn evenly, every component somewhere, (runs, units)."""
+    labels = rng.integers(0, k, (runs, units))
+    labels[:, rng.permutation(units)[:k]] = np.arange(k)[: min(k, units)]
+    return labels
+
+
+def make_starts(
+    course: Course, kinds: list[str], subspace: Array | None, rng: np.random.Generator
+) -> tuple[list[str], Parameters]:
+    """A stack of starts of the kinds asked for, and the kinds in its order."""
+    whitening, k, mixture = course.whitening, course.k, course.mixture
+    stacks, made = [], []
+    for kind in dict.fromkeys(kinds):
+        runs = kinds.count(kind)
+        if kind == "labels":
+            resp = one_hot(random_labels(course.sample.units, k, runs, rng), k)
+            stacks.append(from_responsibilities(course.source, mixture, whitening, resp))
+        elif kind == "partition":
+            resp = partitions(course.condensed.block, k, runs, course.linear_whitening, rng)
+            stacks.append(from_responsibilities(course.source, mixture.common(), whitening, resp))
+        else:
+            basis = subspace if kind == "subspace" else None
+            coef = random_directions(k, runs, whitening, basis, rng)
+            spread = 0.5 * course.linear_whitening.variance
+            spread = spread if whitening.linear is None else whitening.dispersion
+            stacks.append(mixture.prepare(Parameters.uniform(coef, spread)))
+        made += [kind] * runs
+    starts = feasible(course.source, mixture, Parameters.concatenate(stacks), whitening.pooled)
+    return made, numbered(course.source.block, mixture, starts)
 
 
 def own_fits(block: GramBlock, strength: float, whitening: Whitening) -> Array:

@@ -8,6 +8,7 @@ looks promising. Many swaps are tried as one stack of runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,21 +17,21 @@ from numpy.typing import NDArray
 from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import normalise
-from mixreg.estimators.loop import Control, Fit, Progress, iterate
-from mixreg.gating import log_prior
+from mixreg.estimators.loop import Control, Fit, iterate
 from mixreg.mixture import Mixture, pinned
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource
-from mixreg.starts.candidates import from_responsibilities
-from mixreg.starts.spurious import suspects
+from mixreg.search.candidates import from_responsibilities
+from mixreg.search.chance import ranked, worth
+from mixreg.search.course import Course
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
 
 BATCH = 24
 SHORT = Control(max_iter=8, tol=0.0)
-LONGER = Control(max_iter=20, tol=1e-7)
-FINISH = Control(max_iter=200, tol=1e-7)
+LONGER = Control(max_iter=16, tol=1e-7, leaps=True)
+FINISH = Control(max_iter=150, tol=1e-7, leaps=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,14 @@ class SwapResult:
         The best fit found.
     tried, accepted : int
         Swaps.
+    spent : float
+        Rows times iterations.
     """
 
     fit: Fit
     tried: int
     accepted: int
+    spent: float
 
 
 def seed_masks(
@@ -129,69 +133,56 @@ def fix_known(block: Block | GramBlock, resp: Array) -> Array:
     return resp
 
 
-def ranked(source: BlockSource, mixture: Mixture, fits: list[Fit]) -> list[Fit]:
-    """Best first; fits with a component that chance explains come last."""
-
-    def key(fit: Fit) -> tuple[bool, float]:
-        return is_suspect(source, mixture, fit), -fit.objective
-
-    return sorted(fits, key=key)
-
-
-def is_suspect(source: BlockSource, mixture: Mixture, fit: Fit) -> bool:
-    """Whether some component may be an accident of a few rows."""
-    block = source.block
-    if not mixture.family.collapses or fit.reason == "exact":
-        return False
-    if isinstance(block, GramBlock) or block.starts is not None:
-        return False
-    prior = np.exp(log_prior(block, fit.params))[: fit.params.k]
-    weights = np.average(np.broadcast_to(prior, (len(prior), block.units)), axis=1)
-    rows = block.rows if block.weight is None else float(block.weight.sum())
-    return bool(suspects(fit.params, weights, rows).any())
-
-
-def finish_best(
-    source: BlockSource, mixture: Mixture, fits: list[Fit], keep: int, control: Control
-) -> list[Fit]:
+def finish_best(course: Course, fits: list[Fit], keep: int, control: Control) -> list[Fit]:
     """Run the best few of some short runs to the end, best first."""
-    best = ranked(source, mixture, fits)[:keep]
+    source, mixture, rows = course.source, course.mixture, course.rows
+    best = ranked(source, mixture, fits, rows)[:keep]
     stack = Parameters.concatenate([fit.params.stacked() for fit in best])
-    return ranked(source, mixture, iterate(source, EM(mixture), stack, control))
+    return ranked(source, mixture, iterate(source, EM(mixture), stack, control), rows)
 
 
 def swap_search(
-    source: BlockSource,
-    mixture: Mixture,
-    whitening: Whitening,
+    course: Course,
     fit: Fit,
     patience: int,
+    affordable: Callable[[float], bool],
     rng: np.random.Generator,
-    progress: Progress | None = None,
 ) -> SwapResult:
-    """Defend a fit against swaps until `patience` of them in a row have failed."""
-    k, batch = fit.params.k, batch_size(source, fit.params.k)
-    keep = 4 * batch // BATCH
+    """Defend a fit against swaps until `patience` of them in a row have failed.
+
+    Parameters
+    ----------
+    course : Course
+    fit : Fit
+    patience : int
+    affordable : callable
+        Whether so many rows times iterations may have been spent.
+    rng : Generator
+    """
+    source, mixture = course.source, course.mixture
+    k, batch = fit.params.k, min(batch_size(source, fit.params.k), max(patience, 1))
+    keep, rows = max(2, batch // 6), source.block.rows
+    value = worth(source, mixture, [fit], course.rows)[0]
     tried = failed = accepted = 0
-    while failed < patience and tried < 2 * patience and fit.reason != "exact":
-        if progress is not None:
-            progress(tried, fit.objective)
+    spent = 0.0
+    while failed < patience and affordable(spent) and fit.reason != "exact":
         removed = np.arange(tried, tried + batch) % k
-        starts = swapped(source, mixture, whitening, fit.params, removed, rng)
+        starts = swapped(source, mixture, course.whitening, fit.params, removed, rng)
         short = iterate(source, EM(mixture), starts, SHORT)
-        longer = finish_best(source, mixture, short, keep, LONGER)
+        longer = finish_best(course, short, keep, LONGER)
+        spent += rows * sum(f.n_iter + 1 for f in (*short, *longer))
         least = fit.objective + 1e-6 * source.block.units**0.5
         hopeful = [f for f in longer if f.reason == "exact" or expected_end(f) > least]
         tried += batch
         failed += batch
         if not hopeful:
             continue
-        best = finish_best(source, mixture, hopeful, 4, FINISH)[0]
-        if is_suspect(source, mixture, best) and not is_suspect(source, mixture, fit):
-            continue
-        if best.objective > least or best.reason == "exact":
-            fit, failed, accepted = best, 0, accepted + 1
-    return SwapResult(fit, tried, accepted)
+        ends = finish_best(course, hopeful, 4, FINISH)
+        spent += rows * sum(f.n_iter + 1 for f in ends)
+        best, high = ends[0], worth(source, mixture, ends[:1], course.rows)[0]
+        if high > value + 1e-6 * source.block.units**0.5 or best.reason == "exact":
+            fit, value, failed, accepted = best, high, 0, accepted + 1
+    return SwapResult(fit, tried, accepted, spent)
 
 
 def batch_size(source: BlockSource, k: int) -> int:
@@ -199,19 +190,6 @@ def batch_size(source: BlockSource, k: int) -> int:
     block = source.block
     each = block.units if isinstance(block, GramBlock) else block.rows
     return BATCH * int(np.clip(40_000 // (each * k * BATCH), 1, 4))
-
-
-def affordable(source: BlockSource, mixture: Mixture, k: int, p: int, budget: float) -> int:
-    """Swaps that a budget of about so many multiplications pays for.
-
-    Counted, not timed, so that the same call gives the same result everywhere.
-    """
-    steps = BATCH * SHORT.max_iter + 4 * LONGER.max_iter + 2 * FINISH.max_iter
-    linear = mixture.family.linear
-    # Rows of other families are seen one by one, and cost logarithms.
-    rows = source.block.units if linear else source.block.rows  # type: ignore[union-attr]
-    batch = steps * k * rows * (p * (p + 1) / 2 + (60 if linear else 200))
-    return BATCH * max(4, int(budget / batch))
 
 
 def expected_end(fit: Fit) -> float:

@@ -1,0 +1,94 @@
+"""Coefficients that a component's rows do not determine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.blocks import Block
+from mixreg.certificate import fitted_alone
+from mixreg.estimators.expectation import hard_labels, normalise
+from mixreg.inference.covariance import Null
+from mixreg.mixture import Mixture
+from mixreg.params import Layout, Parameters
+
+Array = NDArray[np.float64]
+
+# Directions with less than this share of the most that a component knows in any
+# direction, in standard coordinates, are not determined.
+KNOWN = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class CrossProducts:
+    """Task: cross products of the regressors of each component's rows, (k, p, p).
+
+    Attributes
+    ----------
+    mixture : Mixture
+    hard : bool
+        Take the labels of hard assignment for known.
+    exact : bool
+        Take only rows that no other component fits.
+    """
+
+    mixture: Mixture
+    hard: bool = False
+    exact: bool = False
+
+    def __call__(self, block: Block, params: Parameters) -> Array:
+        """Process one block."""
+        x = block.x
+        if block.opens is not None:
+            # Choices depend on what differs within a set.
+            sizes = np.diff(block.sets, append=block.rows)
+            means = np.add.reduceat(x, block.sets, axis=0) / sizes[:, None]
+            x = x - np.repeat(means, sizes, axis=0)
+        share = self._shares(block, params)
+        return np.array([(x * r[:, None]).T @ x for r in share])
+
+    def _shares(self, block: Block, params: Parameters) -> Array:
+        """How much of each row belongs to each component, (k, rows)."""
+        if self.exact:
+            return fitted_alone(self.mixture, block, params).astype(float)
+        state = self.mixture.family.evaluate(block, params)
+        if self.hard:
+            labels = hard_labels(self.mixture, block, params, state)[1]
+            units = (np.arange(params.k)[:, None] == labels).astype(float)
+        else:
+            units = self.mixture.log_joint(block, params, state)
+            normalise(units)
+        weighted = units if block.weight is None else units * block.weight
+        return block.per_row(weighted[: params.k])
+
+
+def undetermined(xx: Array, inner: Layout, back: Array) -> NDArray[np.bool_]:
+    """Which of the user's flat parameters are coefficients that no rows determine.
+
+    Parameters
+    ----------
+    xx : (k, p, p) array
+        Cross products of the standard regressors of each component's rows.
+    inner : Layout
+        Of the standard coordinates.
+    back : (m, m) array
+        Derivative of the user's parameters in the standard ones.
+    """
+    free = inner.free()
+    known = np.eye(free.size)
+    most = np.linalg.eigvalsh(xx)[:, -1]
+    least = KNOWN * max(float(most.sum()), 1e-300)
+    for products, top, index in zip(xx, most, free.coef_index(), strict=True):
+        known[np.ix_(index, index)] = products / max(float(top), least)
+    J = inner.contraction()
+    values, vectors = np.linalg.eigh(J.T @ known @ J)
+    return Null(vectors[:, values < KNOWN], np.ones(inner.size)).reach(back)
+
+
+def named(mask: NDArray[np.bool_], layout: Layout) -> tuple[tuple[int, int], ...]:
+    """Pairs (component, term), both from 0, of the coefficients in a mask."""
+    index = layout.coef_index()
+    pairs = np.argwhere(mask[index] & (index >= 0))
+    return tuple((int(j), int(i)) for j, i in pairs)

@@ -1,0 +1,166 @@
+"""What chance can buy: telling segments from accidents.
+
+Some few rows always lie nearly on a line, and a component that settles on them
+gains likelihood. How much can it gain if there is no segment? Take a component
+that holds m rows near its line where the others would put lambda of them. Its
+gain is that of a scan: m log(m / lambda) - m + lambda, whatever the density of
+the others where the line lies. A line is fixed by p of its rows, which it
+passes through for nothing, so only m - p of them are evidence: they come
+together by chance with probability exp(-gain (m - p) / m). There are as many
+lines to choose from as ways to choose p rows. So chance buys a gain of
+
+    m / (m - p) * log(number of lines)
+
+and a component that gains no more, and varies far less than the others, counts
+for nothing. Groups are chosen whole: there are as many lines as ways to choose
+groups that have p rows together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from mixreg.blocks import Block, GramBlock
+from mixreg.estimators.expectation import weighted
+from mixreg.estimators.loop import Fit
+from mixreg.gating import log_prior
+from mixreg.mixture import Mixture
+from mixreg.params import Parameters
+from mixreg.sources import Source
+
+Array = NDArray[np.float64]
+
+# A component whose deviation is below this share of the others' is looked at.
+TIGHT = 0.5
+# Accidents as large as this are expected once in so many data sets, in logs:
+# benchmarks/search.py counts the accidents that are chosen.
+CAUTION = float(np.log(100))
+# More than any log-likelihood.
+EMPTY = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """What each component adds to the log-likelihood, and the rows it holds.
+
+    Attributes
+    ----------
+    gain : (k, runs) array
+        Log-likelihood lost if the others, as they are, took its units.
+    rows, units : (k, runs) arrays
+        Rows and units it holds, counted with their weights.
+    all_rows, all_units : float
+    """
+
+    gain: Array
+    rows: Array
+    units: Array
+    all_rows: float
+    all_units: float
+
+    def __add__(self, other: Gains) -> Gains:
+        """Add the sums of other units."""
+        return Gains(
+            self.gain + other.gain,
+            self.rows + other.rows,
+            self.units + other.units,
+            self.all_rows + other.all_rows,
+            self.all_units + other.all_units,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TakeGains:
+    """Task: what each component of a stack of mixtures adds."""
+
+    mixture: Mixture
+
+    def __call__(self, block: Block | GramBlock, params: Parameters) -> Gains:
+        """Process one block."""
+        mixture, k = self.mixture, params.k
+        state = mixture.family.evaluate(block, params)  # type: ignore[arg-type]
+        joint = mixture.log_joint(block, params, state)
+        top = np.maximum(joint.max(axis=0), -1e300)
+        density = np.exp(joint - top)
+        total = density.sum(axis=0)
+        prior = np.exp(log_prior(block, params))
+        gain = np.empty(joint.shape[:-1])[:k]
+        held = weighted(block, density[:k] / total)
+        for j in range(k):
+            others = np.delete(joint, j, axis=0)
+            best = np.maximum(others.max(axis=0), -1e300)
+            # Units that no other component can have made, such as those with known
+            # labels, are no accidents.
+            rest = best + np.log(np.maximum(np.exp(others - best).sum(axis=0), 1e-300))
+            lost = top + np.log(total) - rest + np.log1p(-np.minimum(prior[j], 1 - 1e-12))
+            gain[j] = weighted(block, lost).sum(axis=-1)
+        size = np.broadcast_to(np.asarray(block.size), (block.units,))
+        weight = np.ones(block.units) if block.weight is None else block.weight
+        return Gains(
+            gain, held @ size, held.sum(axis=-1), float(weight @ size), float(weight.sum())
+        )
+
+
+def bought(gains: Gains, p: int, grouped: bool) -> Array:
+    """Gain that chance can buy for each component, (k, runs); infinite if it can buy any."""
+    spare = gains.rows - p
+    needed, available = np.full(gains.rows.shape, float(p)), gains.all_rows
+    if grouped:
+        each = gains.rows / np.maximum(gains.units, 1e-300)
+        needed, available = np.ceil(p / np.maximum(each, 1.0)), gains.all_units
+    needed = np.minimum(needed, available)
+    lines = gammaln(available + 1) - gammaln(needed + 1) - gammaln(available - needed + 1)
+    share = np.maximum(spare, 1e-300) / np.maximum(gains.rows, 1e-300)
+    return np.where(spare > 0, (lines + CAUTION) / share, np.inf)
+
+
+def tight(params: Parameters) -> NDArray[np.bool_]:
+    """Components that vary far less than the others, (k, runs)."""
+    k, weights = params.k, np.exp(params.gating[..., 0] - params.gating[..., 0].max(axis=0))
+    if k == 1:
+        return np.zeros(params.coef.shape[:2], dtype=bool)
+    variance = params.dispersion.reshape(*params.coef.shape[:2], -1)
+    share = (weights[:k] / weights[:k].sum(axis=0))[..., None]
+    rest = ((share * variance).sum(axis=0) - share * variance) / np.maximum(1 - share, 1e-12)
+    return np.asarray((variance < TIGHT**2 * rest).any(axis=-1))
+
+
+def accidental_gains(source: Source, mixture: Mixture, params: Parameters) -> Array:
+    """Gains that chance explains, (k, runs); 0 for components that it does not."""
+    suspect = tight(params)
+    if not mixture.family.collapses or mixture.family.equal_dispersion or not suspect.any():
+        return np.zeros(suspect.shape)
+    gains = source.sweep(TakeGains(mixture), params)
+    grouped = gains.all_units < gains.all_rows
+    suspect &= gains.gain < bought(gains, params.coef.shape[-1], grouped)
+    return np.where(suspect, np.maximum(gains.gain, 0.0), 0.0)
+
+
+def worth(source: Source, mixture: Mixture, fits: list[Fit], rows: float) -> Array:
+    """Log-likelihood of each fit, less what chance explains of it.
+
+    A fit with an empty component is worth less than any other.
+    """
+    heights = np.array([fit.objective for fit in fits])
+    noisy = [i for i, fit in enumerate(fits) if fit.reason != "exact"]
+    if noisy:
+        stack = Parameters.concatenate([fits[i].params.stacked() for i in noisy])
+        heights[noisy] -= accidental_gains(source, mixture, stack).sum(axis=0)
+        if stack.gating.shape[-1] == 1:
+            heights[noisy] -= EMPTY * (rows * stack.weights[: stack.k] < 1).sum(axis=0)
+    return heights
+
+
+def ranked(source: Source, mixture: Mixture, fits: list[Fit], rows: float) -> list[Fit]:
+    """Best first; what chance explains does not count."""
+    return [fits[i] for i in np.argsort(-worth(source, mixture, fits, rows), kind="stable")]
+
+
+def suspects(source: Source, mixture: Mixture, params: Parameters) -> tuple[int, ...]:
+    """Components of one mixture (from 0) that chance would explain."""
+    gains = accidental_gains(source, mixture, params.stacked())[:, 0]
+    return tuple(np.flatnonzero(gains > 0).tolist())

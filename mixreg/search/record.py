@@ -1,0 +1,139 @@
+"""What a search found: distinct maxima, and how often each was reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from mixreg.estimators.loop import Fit
+from mixreg.params import Parameters
+from mixreg.search.tensor import TensorResult
+
+Array = NDArray[np.float64]
+
+# Two runs ended at one maximum if their linear predictors differ by less than
+# this many standard errors of one (root mean square), and ...
+SAME_POINT = 1.0
+# ... if their log-likelihoods differ by less than this.
+SAME_HEIGHT = 1.0
+
+# Maxima within this of the winner are all run to the end, at most so many.
+CONTESTED, MOST_FINALISTS = 2.0, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Maximum:
+    """A maximum, and the starts that led to it.
+
+    Attributes
+    ----------
+    fit : Fit
+        The best run that ended there.
+    kinds : tuple of str
+        Kind of each independent start that ended there; empty if only a swap did.
+    """
+
+    fit: Fit
+    kinds: tuple[str, ...]
+
+    @property
+    def hits(self) -> int:
+        """How often it was reached by independent starts; tensor starts count as one."""
+        tensors = self.kinds.count("tensor")
+        return len(self.kinds) - max(0, tensors - 1)
+
+
+def same(one: Fit, other: Fit, rows: float) -> bool:
+    """Whether two runs on the same rows ended at the same maximum."""
+    if abs(one.objective - other.objective) > SAME_HEIGHT:
+        return False
+    return distance(one.params, other.params) ** 2 * rows < SAME_POINT**2 * one.params.coef.size
+
+
+def distance(one: Parameters, other: Parameters) -> float:
+    """Root mean square distance of linear predictors, in residual deviations.
+
+    Components are paired as suits best. Standard regressors are orthonormal, so
+    distances of coefficients are distances of linear predictors.
+    """
+    variance = one.dispersion.reshape(one.k, -1).mean(axis=1, keepdims=True)
+    squares = cdist(one.coef, other.coef, "sqeuclidean") / variance
+    mine, theirs = linear_sum_assignment(squares)
+    weights = np.exp(one.log_weights[: one.k])
+    return float(np.sqrt(weights @ squares[mine, theirs]))
+
+
+def merged(maxima: list[Maximum], rows: float) -> list[Maximum]:
+    """Distinct maxima, highest first; runs that ended at one are counted together."""
+    distinct: list[Maximum] = []
+    for maximum in sorted(maxima, key=lambda m: -m.fit.objective):
+        for i, higher in enumerate(distinct):
+            if same(higher.fit, maximum.fit, rows):
+                distinct[i] = Maximum(higher.fit, higher.kinds + maximum.kinds)
+                break
+        else:
+            distinct.append(maximum)
+    return distinct
+
+
+def unseen(maxima: list[Maximum]) -> float:
+    """Chance that one more start ends at a maximum not seen yet.
+
+    The posterior mean of Boender and Rinnooy Kan (1987): with w maxima seen in n
+    starts, w (w + 1) / n (n - 1).
+    """
+    n, w = sum(m.hits for m in maxima), sum(m.hits > 0 for m in maxima)
+    return min(1.0, w * (w + 1) / (n * (n - 1))) if n > 1 else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StartRecord:
+    """What one start reached: its kind, and log-likelihoods in standard units."""
+
+    kind: str
+    reached: float
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The winner, and how the search went.
+
+    Attributes
+    ----------
+    fit : Fit
+        The winner, on the rows of the last level.
+    maxima : tuple of Maximum
+        Distinct maxima found, the winner first.
+    starts : int
+        Independent starts run to the end.
+    chance : float
+        Estimated chance that one more start would find a better maximum.
+    swaps, accepted : int
+        Swaps tried and accepted.
+    levels : tuple of int
+        Rows of each level.
+    exact : bool
+        Whether the winner reached zero loss.
+    tensors : tuple of TensorResult
+        Decompositions of the moments, one for each trial noise variance.
+    """
+
+    fit: Fit
+    maxima: tuple[Maximum, ...]
+    starts: int
+    chance: float
+    swaps: int
+    accepted: int
+    levels: tuple[int, ...]
+    exact: bool
+    tensors: tuple[TensorResult, ...]
+
+    @property
+    def finalists(self) -> list[Maximum]:
+        """The winner, and others so near that only a run to the end tells them apart."""
+        near = [m for m in self.maxima if self.fit.objective - m.fit.objective < CONTESTED]
+        return [self.maxima[0], *(m for m in near if m is not self.maxima[0])][:MOST_FINALISTS]
