@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,14 +45,6 @@ class GateStatistics:
     def take(self, runs: NDArray[np.bool_]) -> GateStatistics:
         """Sums of some runs of a stack."""
         return GateStatistics(self.score[:, runs], self.information[:, :, runs])
-
-    @staticmethod
-    def of_runs(parts: Sequence[GateStatistics]) -> GateStatistics:
-        """Sums of several stacks of runs as those of one."""
-        return GateStatistics(
-            np.concatenate([part.score for part in parts], axis=1),
-            np.concatenate([part.information for part in parts], axis=2),
-        )
 
     def matrix(self) -> Array:
         """Information of classes 2..K, ([runs,] (K - 1) q, (K - 1) q)."""

@@ -16,13 +16,11 @@ from scipy.stats import binom, gamma, nbinom, norm, poisson
 from mixreg import MixReg
 from mixreg.blocks import Block
 from mixreg.errors import ConvergenceWarning, InputError
-from mixreg.estimators.expectation import SoftAssignment
 from mixreg.families import Family, NegativeBinomial, Poisson, make_family
 from mixreg.families.binomial import softplus
 from mixreg.families.rising import LARGE, rising_sums
 from mixreg.families.statistics import cross_sums
 from mixreg.metrics import adjusted_rand_index
-from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 
 MEAN = {
@@ -727,23 +725,6 @@ def test_sums_of_a_negative_binomial_are_those_of_its_rows():
     base = Family.statistics(family, block, params, state, r)
     for name in ("size", "xx", "xe", "spread"):
         assert_allclose(getattr(sums, name), getattr(base, name), rtol=1e-9, err_msg=name)
-
-
-def test_runs_of_a_stack_do_not_depend_on_each_other(monkeypatch):
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((300, 2)), rng.integers(0, 9, 300).astype(float)
-    block = Block(x, y, z=np.column_stack([np.ones(300), x[:, 0]]))
-    params = Parameters.uniform(0.5 * rng.standard_normal((3, 7, 2)), 0.7)
-    mixture = Mixture(NegativeBinomial(), gate_terms=2)
-    params, task = mixture.prepare(params), SoftAssignment(mixture)
-    whole = task(block, params)
-    monkeypatch.setattr("mixreg.estimators.expectation.CACHED_VALUES", 2 * 3 * 300)
-    parts = task(block, params)
-    assert parts.objective.shape == (7,)
-    for left, right in ((whole, parts), (whole.family, parts.family), (whole.gate, parts.gate)):
-        for name in left.__dataclass_fields__:
-            if isinstance(getattr(left, name), np.ndarray):
-                assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("ragged", [False, True])

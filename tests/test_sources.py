@@ -1,6 +1,7 @@
 """Cutting rows into blocks, condensing groups and sampling change no number."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,6 +100,27 @@ def test_many_blocks_add_up_to_one(grouped, weighted):
         (TakeThird(True, projection), None),
     ):
         assert_same_sums(source.sweep(task, params), whole(source).sweep(task, params))
+
+
+@KINDS
+@WEIGHTS
+@pytest.mark.parametrize("linear", [True, False])
+def test_a_block_cut_for_a_large_stack_adds_up_to_the_block(monkeypatch, grouped, weighted, linear):
+    source = random_source(3000, 4, grouped=grouped, weighted=weighted)
+    z = np.column_stack([np.ones(source.units), np.linspace(-1, 1, source.units)])
+    known = np.where(np.arange(source.units) % 9 == 0, 1, -1)
+    source = condensed(replace(source, z=z, known=known), linear)
+    mixture = Mixture(gate_terms=2, labelled=True)
+    params = mixture.prepare(random_mixture(3, 4, runs=7))
+    task = SoftAssignment(mixture)
+    whole = task(source.block, params)
+    monkeypatch.setattr(memory, "STACK_VALUES", 0)
+    parts = list(source._parts(256))
+    assert len(parts) > 2
+    starts = np.cumsum([0, *(part.units for part in parts)])
+    assert_array_equal([part.first for part in parts], starts[:-1])
+    assert starts[-1] == source.block.units
+    assert_same_sums(source.sweep(task, params), whole)
 
 
 @pytest.mark.parametrize("kind", ["own", "in turn", "contiguous", "drawn"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,6 @@ from mixreg.mixture import Mixture, pinned
 from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
-
-# Numbers in an array that is cheap to make: larger ones leave the processor's
-# cache, and the pass takes twice as long.
-CACHED_VALUES = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +71,6 @@ class MixtureStatistics:
             None if self.gate is None else self.gate.take(runs),
         )
 
-    @staticmethod
-    def of_runs(parts: Sequence[MixtureStatistics]) -> MixtureStatistics:
-        """Sums of several stacks of runs as those of one."""
-        gates = [part.gate for part in parts if part.gate is not None]
-        return MixtureStatistics(
-            np.concatenate([part.objective for part in parts]),
-            np.concatenate([part.count for part in parts], axis=1),
-            FamilyStatistics.of_runs([part.family for part in parts]),
-            GateStatistics.of_runs(gates) if gates else None,
-        )
-
-
-def in_parts(block: Block | GramBlock, params: Parameters) -> list[Parameters]:
-    """A stack of runs in parts, so small that an array of one stays in the processor's cache."""
-    if params.coef.ndim == 2:
-        return [params]
-    k, runs = params.coef.shape[:2]
-    rows = block.rows if isinstance(block, Block) else block.units
-    few = max(1, CACHED_VALUES // (k * rows))
-    if few >= runs:
-        return [params]
-    return [params.take(np.arange(i, min(i + few, runs))) for i in range(0, runs, few)]
-
 
 def normalise(joint: Array) -> Array:
     """Turn log joint densities (k, ..., units) into responsibilities, in place.
@@ -132,9 +104,6 @@ class SoftAssignment:
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
-        parts = in_parts(block, params)
-        if len(parts) > 1:
-            return MixtureStatistics.of_runs([self(block, part) for part in parts])
         mixture = self.mixture
         state = mixture.family.evaluate(block, params)  # type: ignore[arg-type]
         resp = mixture.log_joint(block, params, state)

@@ -46,7 +46,9 @@ class SpreadRows(Rows):
         if isinstance(rows, SpreadRows):
             return rows
         t = rows.dispersion * rows.mu
-        made = (t, np.log1p(t), 1 / (1 + t))
+        shrink = 1 + t
+        np.reciprocal(shrink, out=shrink)
+        made = (t, np.log1p(t), shrink)
         return SpreadRows(rows.y, rows.eta, rows.mu, rows.dispersion, rows.trials, *made)
 
     @property
@@ -99,13 +101,15 @@ class NegativeBinomial(CountFamily):
         rows = SpreadRows.of(rows)
         density = self.log_mean(rows) - rows.logs
         density *= rows.y
-        density -= rows.logs * (1 / rows.dispersion)
         if rows.dispersion.shape[-1] != 1:
+            density -= rows.logs / rows.dispersion
             return np.asarray(density + sum_below(rows, 0) - gammaln(rows.y + 1))
         # What depends on count and alpha alone is worked out once a count.
         table, counts, index = by_count(rows, 0)
         table -= gammaln(counts + 1)
-        density += table[..., index]
+        part = table[..., index]
+        density += part
+        density -= np.multiply(rows.logs, 1 / rows.dispersion, out=part)
         return np.asarray(density)
 
     def score(self, rows: Rows) -> Array:
@@ -113,7 +117,9 @@ class NegativeBinomial(CountFamily):
         if self.link_name != "log":
             return super().score(rows)
         rows = SpreadRows.of(rows)
-        return np.asarray((rows.y - rows.mu) * rows.shrink)
+        found = rows.y - rows.mu
+        found *= rows.shrink
+        return found
 
     def weight(self, rows: Rows) -> Array:
         """Expected information about the linear predictor."""
@@ -133,12 +139,27 @@ class NegativeBinomial(CountFamily):
         score *= r
         weight *= r
         xx, xe = cross_sums(block, weight, score)
-        lost = np.vecdot(r, excess(state.t, state.logs)) / state.dispersion[..., 0]
-        # As `scale_score` and `scale_curvature`, where (y - mu) / (1 + t) is the score.
-        first = np.vecdot(r, sum_below(state, 1)) - lost - np.vecdot(score, state.t)
-        second = np.vecdot(weight, state.t) - np.vecdot(r, sum_below(state, 2)) - lost
-        second += np.vecdot(score, state.t * state.shrink)
+        first, second = self._spread_sums(state, r, score, weight)
         return FamilyStatistics(r.sum(axis=-1), xx, xe, np.array([first, second]))
+
+    def _spread_sums(
+        self, rows: SpreadRows, r: Array, score: Array, weight: Array
+    ) -> tuple[Array, Array]:
+        """Sums of `scale_score` and `scale_curvature`, given those of score and weight.
+
+        One array is used for all that is summed: memory that is asked for anew
+        costs more than the arithmetic.
+        """
+        part = excess(rows.t, rows.logs)
+        lost = np.vecdot(r, part) / rows.dispersion[..., 0]
+        first = -lost - np.vecdot(score, rows.t)
+        np.multiply(rows.t, rows.shrink, out=part)
+        second = np.vecdot(weight, rows.t) + np.vecdot(score, part) - lost
+        for which, sign, total in ((1, 1.0, first), (2, -1.0, second)):
+            table, _, index = by_count(rows, which)
+            np.take(table, index, axis=-1, out=part, mode="clip")
+            total += sign * np.vecdot(r, part)
+        return first, second
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in log alpha."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -74,16 +73,6 @@ class FamilyStatistics:
         """Sums of some runs of a stack."""
         return FamilyStatistics(
             self.size[:, runs], self.xx[:, runs], self.xe[:, runs], self.spread[..., runs]
-        )
-
-    @staticmethod
-    def of_runs(parts: Sequence[FamilyStatistics]) -> FamilyStatistics:
-        """Sums of several stacks of runs as those of one."""
-        return FamilyStatistics(
-            np.concatenate([part.size for part in parts], axis=1),
-            np.concatenate([part.xx for part in parts], axis=1),
-            np.concatenate([part.xe for part in parts], axis=1),
-            np.concatenate([part.spread for part in parts], axis=-1),
         )
 
 
