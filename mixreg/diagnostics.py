@@ -33,11 +33,11 @@ class SearchReport:
         Log-likelihood of each distinct maximum that was taken to all rows, the
         winner first, before its last steps.
     hits : tuple of int
-        How many starts led to each of them; 0 if only a swap did.
+        How many starts led to each of them; 0 if only a move did.
     chance : float
         Estimated chance that one more start would find a better maximum.
-    swaps, accepted : int
-        Swaps tried against the leader, and kept.
+    moves, accepted : int
+        Moves tried against the leader, and kept.
     levels : tuple of int
         Rows of each level of the search.
     """
@@ -46,7 +46,7 @@ class SearchReport:
     heights: tuple[float, ...]
     hits: tuple[int, ...]
     chance: float
-    swaps: int
+    moves: int
     accepted: int
     levels: tuple[int, ...]
 
@@ -190,7 +190,7 @@ def report(record: Record, whitening: Whitening) -> SearchReport:
         tuple(whitening.log_likelihood(m.fit.objective) for m in record.maxima),
         tuple(m.hits for m in record.maxima),
         record.chance,
-        record.swaps,
+        record.moves,
         record.accepted,
         record.levels,
     )
@@ -285,7 +285,7 @@ def _search_lines(d: Diagnostics) -> list[str]:
     lines += [f"{height:16.4f}   {_times(hits)}" for height, hits in pairs[:8]]
     if len(pairs) > 8:
         lines.append(f"  and {len(pairs) - 8} more, down to {min(search.heights):.4f}")
-    lines.append(f"Swaps tried against the best: {search.swaps}, kept: {search.accepted}.")
+    lines.append(f"Moves tried against the best: {search.moves}, kept: {search.accepted}.")
     lines.append(f"Chance that one more start finds a better one: {search.chance:.1%}.")
     return lines
 
@@ -295,4 +295,4 @@ def _rows(search: SearchReport) -> str:
 
 
 def _times(hits: int) -> str:
-    return "a swap" if hits == 0 else f"{hits} start{'s' if hits > 1 else ''}"
+    return "a move" if hits == 0 else f"{hits} start{'s' if hits > 1 else ''}"

@@ -32,11 +32,11 @@ from mixreg.search.candidates import (
     numbered,
     random_directions,
 )
-from mixreg.search.chance import suspects, worth
-from mixreg.search.course import Course
+from mixreg.search.chance import ranked, suspects, worth
+from mixreg.search.course import Course, race
 from mixreg.search.levels import Effort, Ladder, Search, first_rows
 from mixreg.search.record import Record
-from mixreg.search.swaps import FINISH, SHORT, finish_best, swapped
+from mixreg.search.moves import swapped
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.whitening import Whitening
 
@@ -319,8 +319,8 @@ def _revive(
         data = course.source
         removed = np.resize(_empty(sums, source.rows), 12)
         starts = swapped(data, mixture, course.whitening, fit.params, removed, rng)
-        short = iterate(data, EM(mixture), starts, SHORT)
-        best = finish_best(course, short, 4, FINISH)[0]
+        ends = race(course, starts)
+        best = ranked(data, mixture, ends, course.rows)[0]
         new = run(source, mixture, best.params, options.control)
         new_sums = source.sweep(task, new.params.stacked())
         if new_sums.objective[0] > sums.objective[0]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
-from mixreg.estimators.loop import Progress
+from mixreg.estimators.loop import Progress, joined
 from mixreg.estimators.newton import ChordNewton
 from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
@@ -47,11 +47,11 @@ def run_em(
         steps = replace(left, max_iter=min(NEWTON_STEPS, left.max_iter))
         end = iterate(source, newton, fit.params.stacked(), steps, progress)[0]
         if not mixture.family.bound_binds(end.params):
-            fit = _joined(fit, end)
+            fit = joined(fit, end)
             if fit.reason == "converged":
                 return fit
     left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
-    return _joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
+    return joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
 
 
 def _shared_steps(
@@ -67,7 +67,7 @@ def _shared_steps(
     end = iterate(source, newton, fit.params.stacked(), steps)[0]
     if mixture.family.bound_binds(end.params):
         return replace(fit, reason="max_iter")
-    return _joined(fit, end)
+    return joined(fit, end)
 
 
 def _first_run(
@@ -90,10 +90,10 @@ def _first_run(
             return replace(hard, history=fit.history, n_iter=fit.n_iter + hard.n_iter), em
         # The noise is tiny but there: EM goes on, and is not stopped by it.
         em = EM(mixture, exact=0.0)
-        return _joined(fit, iterate(source, em, fit.params.stacked(), control, progress)[0]), em
+        return joined(fit, iterate(source, em, fit.params.stacked(), control, progress)[0]), em
     if data is not source and fit.reason != "converged":
         # Cross products resolve residuals only down to rounding; rows do better.
-        return _joined(fit, iterate(source, em, fit.params.stacked(), control, progress)[0]), em
+        return joined(fit, iterate(source, em, fit.params.stacked(), control, progress)[0]), em
     return fit, em
 
 
@@ -119,12 +119,6 @@ def run_resampled(
     fresh = tuple(source.split(parts, rng))
     fit = iterate(source, AltMin(_hard(mixture), fresh), start.stacked(), Control(parts))[0]
     return replace(fit, reason="resampled")
-
-
-def _joined(first: Fit, second: Fit) -> Fit:
-    """One fit out of two stages; the first step of the second repeats a point."""
-    history = np.concatenate([first.history, second.history[1:]])
-    return replace(second, history=history, n_iter=first.n_iter + second.n_iter)
 
 
 def _hard(mixture: Mixture) -> Mixture:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Control, Reason
 from mixreg.mixture import Mixture
@@ -54,3 +56,33 @@ class EM:
         return [
             "exact" if e else "converged" if s else None for e, s in zip(exact, still, strict=True)
         ]
+
+
+# A run that would have to keep its pace for this many iterations has no hope, but
+# for a little more than that.
+PACE, MARGIN = 50.0, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RacingEM(EM):
+    """EM that abandons runs which cannot reach the best.
+
+    Attributes
+    ----------
+    height : float
+        Log-likelihood of the best fit known on these rows.
+    """
+
+    height: float = -np.inf
+
+    def finished(
+        self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
+    ) -> list[Reason | None]:
+        """As EM, and let go what has no hope."""
+        reasons = EM.finished(self, sums, before, control)
+        if before is None:
+            return reasons
+        best = max(self.height, float(np.max(sums.objective)))
+        reach = sums.objective + PACE * np.abs(sums.objective - before.objective) + MARGIN
+        lost = reach < best
+        return ["abandoned" if r is None and l else r for r, l in zip(reasons, lost, strict=True)]

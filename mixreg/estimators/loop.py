@@ -9,7 +9,7 @@ halves a step after which the objective fell, and says why each run stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -19,7 +19,9 @@ from mixreg.estimators.leaps import Leaps
 from mixreg.sources import Source
 
 Array = NDArray[np.float64]
-Reason = Literal["converged", "labels", "exact", "resampled", "max_iter", "decreased"]
+Reason = Literal[
+    "converged", "labels", "exact", "resampled", "max_iter", "decreased", "abandoned"
+]
 Progress = Callable[[int, float], None]
 
 SMALLEST_STEP = 2.0**-10
@@ -111,6 +113,12 @@ class Fit:
     def converged(self) -> bool:
         """Whether the run ended by itself, at a stationary point."""
         return self.reason in ("converged", "labels", "exact")
+
+
+def joined(first: Fit, second: Fit) -> Fit:
+    """One fit out of two stages; the first step of the second repeats a point."""
+    history = np.concatenate([first.history, second.history[1:]])
+    return replace(second, history=history, n_iter=first.n_iter + second.n_iter)
 
 
 def iterate(

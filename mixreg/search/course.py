@@ -8,6 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.estimators.em import EM, RacingEM
+from mixreg.estimators.loop import Control, Fit, iterate, joined
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.sources.memory import BlockSource, MemorySource, condensed
@@ -67,3 +69,34 @@ class Course:
                 dispersion=np.full_like(start.dispersion, self.whitening.dispersion),
             )
         return self.mixture.prepare(start)
+
+
+# All runs go on for some iterations, those with hope to the end. Runs from labels
+# drawn at random begin on a plateau, and need more of them to show what they are.
+WARM, TOLERANCE, TO_THE_END = 20, 1e-6, 130
+
+
+def race(
+    course: Course, stack: Parameters, height: float = -np.inf, warm: int = WARM
+) -> list[Fit]:
+    """Run EM to the end from every start that may still reach the best.
+
+    Parameters
+    ----------
+    course : Course
+    stack : Parameters
+    height : float
+        Log-likelihood of the best fit known on these rows.
+    warm : int
+        Iterations before runs can be left behind.
+    """
+    fits = iterate(course.source, EM(course.mixture), stack, Control(warm, TOLERANCE, leaps=True))
+    going = [i for i, fit in enumerate(fits) if fit.reason == "max_iter"]
+    if going:
+        best = max(height, *(fit.objective for fit in fits), -np.inf)
+        stack = Parameters.concatenate([fits[i].params.stacked() for i in going])
+        control = Control(TO_THE_END, TOLERANCE, leaps=True)
+        ends = iterate(course.source, RacingEM(course.mixture, height=best), stack, control)
+        for i, end in zip(going, ends, strict=True):
+            fits[i] = joined(fits[i], end)
+    return fits

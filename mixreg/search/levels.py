@@ -1,16 +1,17 @@
 """The search: many starts on few rows, fewer on more, the last few on all.
 
-Starts are run to the end on a small sample. The maxima they reach, each counted
-once, climb to larger samples; what the rows at hand show to be worse is left
-behind, and swaps challenge what leads. What reaches the top is compared on all
-rows. A search that finds nothing new stops early; in the noiseless model a loss
-of zero ends it.
+Starts are run to the end on a small sample. If they agree, their maximum climbs
+to all rows. If they do not, more rounds of starts follow, each on other and more
+rows; what leads in a round meets the leaders of the others on common rows, where
+moves challenge the best. What rows show to be worse is left behind on the way.
+What reaches the top is compared on all rows. In the noiseless model a loss of
+zero ends the search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,11 +23,11 @@ from mixreg.estimators.expectation import Marginal
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
 from mixreg.params import Parameters
 from mixreg.search.candidates import feasible, make_starts, numbered
-from mixreg.search.chance import ranked, worth
-from mixreg.search.course import Course
+from mixreg.search.chance import worth
+from mixreg.search.course import Course, race
 from mixreg.search.moments import TakeDeviations, deviation_subspace
-from mixreg.search.record import SAME_HEIGHT, Maximum, Record, merged, unseen
-from mixreg.search.swaps import swap_search
+from mixreg.search.record import SAME_HEIGHT, Maximum, Record, chance_of_better, merged, unseen
+from mixreg.search.moves import defend
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import MemorySource
 from mixreg.whitening import Whitening
@@ -38,35 +39,32 @@ ROWS_EACH, FEWEST = 15, 1_000
 # Groups of the first level, for each component.
 UNITS_EACH = 40
 # Each level has so many times the rows of the one below.
-FACTOR = 5
+FACTOR = 3
 # Starts of a round. Eight that end at one maximum leave a chance of 2 in 56 that
 # one more would find another (see `unseen`).
 ROUND = 8
-# A search stops starting when the chance of another maximum is below this.
+# A search stops starting when the chance of another maximum is below this, ...
 ENOUGH = 0.05
-# Several starts: so many.
+# ... or when so many starts, or rounds on rows of their own, ended at one that is
+# better than all others.
 SEVERAL = 3
-# A maximum stays behind if the rows of a level show it to be worse by so many
-# standard errors.
+# A maximum is clearly worse if it is so by this many standard errors.
 CLEARLY = 3.0
-# Mean squared residual (unit variance) that makes a run worth certifying.
-PROMISING = 1e-9
-# Where starts do not agree, later rounds see more rows: so many that the budget
-# allows this many starts, but no more than a share of all. Of each round so many
-# maxima climb.
-MORE_STARTS, MOST_SHARE, PROMOTED = 48, 0.4, 3
-# Kinds of starts, in turn.
-CYCLE = ["labels", "subspace", "partition", "random"]
-# Iterations that climbing to a level takes, about; at least so many climb.
-CLIMB_COST, FEWEST_CLIMBERS = 30, 3
-# Newton steps and standard errors of a plain start, in iterations; and what a
-# pass of one run costs families that are not linear, in passes of a stack.
-FINAL_COST, SINGLE_COST = 60, 2.0
+# Later rounds see no more than this share of all rows; of each round so many maxima
+# climb. Rounds end when this share of them has the same leader.
+MOST_SHARE, PROMOTED, AGREED = 0.4, 3, 0.6
+# Shares of the budget: rounds on one sample, rounds with what they promote, moves.
+FOR_STARTS, FOR_ROUNDS, FOR_MOVES = 0.35, 0.65, 0.3
+# What a plain start takes beside its iterations on a stack: Newton's steps and
+# standard errors, in iterations; more of them because it goes to the end.
+MORE_ITERATIONS, FINAL_COST = 1.5, 15
 # Least a search may cost, in multiplications, about.
 FLOOR = 2e8
+# Mean squared residual (unit variance) that makes a run worth certifying.
+PROMISING = 1e-9
+# Kinds of starts, in turn.
+CYCLE = ("labels", "subspace", "partition", "random")
 ANNEAL = Control(max_iter=8, tol=0.0)
-CLIMB = Control(max_iter=150, tol=1e-6, leaps=True)
-GLANCE = Control(max_iter=8, tol=1e-6, leaps=True)
 HARD = Control(max_iter=15)
 
 
@@ -77,10 +75,10 @@ class Effort:
     Attributes
     ----------
     n_init : int
-        Scales everything: starts, swaps, and what they may cost. 1 means one
-        start and no swaps.
+        Scales everything: starts, moves, and what they may cost. 1 means one
+        start and no moves.
     thorough : bool
-        False makes do with few swaps.
+        False makes do with few moves.
     """
 
     n_init: int = 16
@@ -94,7 +92,11 @@ class Effort:
     @property
     def runs(self) -> float:
         """What the search may cost, in plain starts on all rows."""
-        return 0.5 * self.n_init
+        return 0.45 * self.n_init
+
+    def patience(self, k: int) -> int:
+        """Moves in a row that must fail."""
+        return 5 * self.n_init * k if self.n_init > 1 else 0
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,10 @@ class Ladder:
     rows: int
     cost: int
 
+    def above(self, rows: int) -> int:
+        """Rows of the next level."""
+        return FACTOR * rows if 2 * FACTOR * rows < self.rows else self.rows
+
 
 def first_rows(rows: int, units: int, cost: int, k: int, p: int) -> int:
     """Rows of the first level: some for each coefficient, groups for each component."""
@@ -135,10 +141,13 @@ class Search:
 
     Attributes
     ----------
+    starts_run, rounds : int
+        Independent starts run to the end so far (tensor starts count as one), and
+        rounds of them.
     levels : list of int
         Rows of each level so far.
     settled : bool
-        Whether starts agreed early.
+        Whether starts on the first level agree.
     """
 
     def __init__(
@@ -150,8 +159,10 @@ class Search:
     ) -> None:
         self.ladder, self.effort, self.rng, self.progress = ladder, effort, rng, progress
         self.spent = self.budget = 0.0
+        self.iterations = 1.0
         self.tensors: tuple[TensorResult, ...] = ()
-        self.swaps = self.accepted = 0
+        self.subspace: Array | None = None
+        self.starts_run = self.rounds = self.moves = self.accepted = 0
         self.levels: list[int] = []
         self.settled = False
 
@@ -162,74 +173,76 @@ class Search:
 
     def course(self, rows: int) -> Course:
         """Rows drawn for a level, or all of them."""
-        return self.top if rows >= self.ladder.rows else self.ladder.make(rows, self.rng)
+        if rows not in self.levels:
+            self.levels.append(rows)
+        return self.top if rows == self.ladder.rows else self.ladder.make(rows, self.rng)
 
     def run(self) -> Record:
         """Look for the best fit."""
-        course = self.course(self.ladder.first)
-        maxima, exact = self.casts(course)
+        rows = self.ladder.first
+        course = self.course(rows)
+        maxima, exact = self.open(course)
         if exact is not None:
             return self.record([Maximum(exact, ("exact",))], exact=True)
-        if self.settled or course is self.top:
-            maxima = self.challenge(course, maxima)
-        if self.settled:
-            maxima = self.contenders(course, maxima, len(maxima))
-        for rows in self.steps():
+        if not self.settled and course is not self.top and self.effort.n_init > 1:
+            rows, course = self.ladder.rows, self.top
+            maxima = self.widen(maxima)
+        maxima = self.challenge(course, maxima)
+        while rows < self.ladder.rows:
+            maxima = self.contenders(course, maxima)
+            rows = self.ladder.above(rows)
             if self.settled and rows == self.ladder.rows and len(maxima) == 1:
                 break
             course = self.course(rows)
             maxima = self.climb(course, maxima)
-            if not self.settled and rows * FACTOR >= self.ladder.rows and course is not self.top:
-                maxima = self.challenge(course, maxima)
         return self.record(maxima)
-
-    def steps(self) -> list[int]:
-        """Rows of the levels above the starts."""
-        rows, steps = max(self.levels), []
-        while rows < self.ladder.rows:
-            rows *= FACTOR
-            rows = self.ladder.rows if 2 * rows >= self.ladder.rows else rows
-            steps.append(rows)
-        return steps
 
     # Starts
 
-    def casts(self, course: Course) -> tuple[list[Maximum], Fit | None]:
-        """Starts on few rows, until one more would hardly find anything new.
+    def open(self, course: Course) -> tuple[list[Maximum], Fit | None]:
+        """Rounds of starts on the first level, until they agree; or an exact fit.
 
-        After two rounds that do not agree, every round sees other and more rows, if
-        there are any: what leads on one sample may be hidden in another.
+        Two rounds, unless these are all the rows there are.
         """
-        found: list[Maximum] = []
-        here: list[Maximum] = []
-        subspace, n_starts = self.prepare(course), 0
-        self.levels.append(min(self.ladder.first, self.ladder.rows))
-        while n_starts < self.effort.starts:
-            kinds, starts = self.starts(course, subspace, n_starts)
-            n_starts += len(kinds)
-            new, exact = self.round(course, kinds, starts)
+        self.prepare(course)
+        maxima: list[Maximum] = []
+        most = self.effort.starts if course is self.top else min(2 * ROUND, self.effort.starts)
+        while self.starts_run < most:
+            new, exact = self.round(course)
             if exact is not None:
                 return [], exact
-            here = merged(here + new, course.rows)
-            if not self.budget:
-                self.set_budget(course, new)
-            self.settled = not found and self.is_settled(course, here)
-            if self.settled or self.spent > self.budget / 3:
+            maxima = merged(maxima + new, course.rows)
+            self.settled = self.is_settled(course, maxima)
+            if self.settled or self.spent > FOR_STARTS * self.budget:
                 break
-            if course is not self.top and n_starts >= 2 * ROUND:
-                found += self.contenders(course, here, PROMOTED)
-                here, course = [], self.course(self.more_rows())
-        found += here if course is self.top else self.contenders(course, here, PROMOTED)
-        return found, None
+        return maxima, None
 
-    def more_rows(self) -> int:
-        """Rows of later rounds: as many as the budget allows."""
-        share = self.budget / 3 / (MORE_STARTS * self.iterations) / self.ladder.cost
-        share = min(share, MOST_SHARE)
-        rows = max(self.ladder.first, int(share * self.ladder.rows))
-        if rows not in self.levels:
-            self.levels.append(rows)
-        return rows
+    def widen(self, maxima: list[Maximum]) -> list[Maximum]:
+        """More rounds, each on other rows, until several have the same leader.
+
+        What leads on one sample may be hidden in another, and how many rows it takes
+        to see it is not known beforehand: rounds on samples and rounds on all rows
+        cost the same in total. Their leaders meet on all rows.
+        """
+        pool = self.climb(self.top, maxima[:PROMOTED])
+        paid = dict.fromkeys((self.sample_rows(), self.ladder.rows), 0.0)
+        while self.starts_run < self.effort.starts and self.spent < FOR_ROUNDS * self.budget:
+            size, before = min(paid, key=lambda size: paid[size]), self.spent
+            course = self.course(size)
+            new, _ = self.round(course, pool if course is self.top else [])
+            if course is self.top:
+                pool = self.ranked(course, merged([*pool, *new], course.rows))
+            else:
+                best = self.contenders(course, merged(new, course.rows))[:PROMOTED]
+                pool = self.climb(self.top, best, pool)
+            paid[size] += self.spent - before
+            if len(pool[0].rounds) >= max(SEVERAL, AGREED * self.rounds):
+                break
+        return pool
+
+    def sample_rows(self) -> int:
+        """Rows of the samples of later rounds: between those of the first level and all."""
+        return int(np.sqrt(self.ladder.first * MOST_SHARE * self.ladder.rows))
 
     def is_settled(self, course: Course, maxima: list[Maximum]) -> bool:
         """Whether one more start would hardly find anything better.
@@ -239,59 +252,35 @@ class Search:
         """
         if unseen(maxima) < ENOUGH:
             return True
-        if max(m.hits for m in maxima[:3]) < SEVERAL:
+        if maxima[0].hits < SEVERAL:
             return False
-        left = self.contenders(course, maxima, len(maxima))
+        left = self.contenders(course, maxima)
         return len(left) == 1 and left[0].hits >= SEVERAL
 
-    def prepare(self, course: Course) -> Array | None:
+    def prepare(self, course: Course) -> None:
         """Moments of the first level."""
         if not course.mixture.family.moments:
-            return None
+            return
         linear, white, k = course.linear, course.linear_whitening, course.k
-        subspace = find_subspace(linear, white, k)
-        span = np.linalg.qr(np.column_stack([white.pooled, subspace]))[0]
+        self.subspace = find_subspace(linear, white, k)
+        span = np.linalg.qr(np.column_stack([white.pooled, self.subspace]))[0]
         options = TensorStart(n_starts=30 * k, n_iter=20)
         found = tensor_results(linear, white.has_constant, k, options, self.rng, within=span)
         self.tensors = tuple(found)
-        return subspace
-
-    def starts(
-        self, course: Course, subspace: Array | None, n_starts: int
-    ) -> tuple[list[str], Parameters]:
-        """A round of starts, the tensor's in the first."""
-        cycle = CYCLE if subspace is not None else [c for c in CYCLE if c != "subspace"]
-        many = min(ROUND, self.effort.starts - n_starts)
-        if self.effort.n_init == 1:
-            cycle = ["random"]
-        kinds = [cycle[i % len(cycle)] for i in range(n_starts, n_starts + many)]
-        if n_starts or not self.tensors:
-            return make_starts(course, kinds, subspace, self.rng)
-        variance = 0.5 * course.linear_whitening.variance
-        stack = [
-            course.lift(start_from(t, course.k, variance, self.rng).stacked())
-            for t in self.tensors
-        ]
-        tensor = Parameters.concatenate(stack)
-        tensor = feasible(course.source, course.mixture, tensor, course.whitening.pooled)
-        tensor = numbered(course.source.block, course.mixture, tensor)
-        if self.effort.n_init == 1:
-            return ["tensor"] * len(stack), tensor
-        made, others = make_starts(course, kinds[: ROUND - 1], subspace, self.rng)
-        return ["tensor"] * len(stack) + made, Parameters.concatenate([tensor, others])
 
     def round(
-        self, course: Course, kinds: list[str], starts: Parameters
+        self, course: Course, there: Sequence[Maximum] = ()
     ) -> tuple[list[Maximum], Fit | None]:
-        """Starts run to the end on the rows of a course; or one that is exact.
+        """A round of starts run to the end on the rows of a course; or one that is exact.
 
         A common variance that shrinks as the fit improves is an annealing
         schedule for free; free variances come after it. Random labels go
         without it.
         """
+        kinds, starts = self.make_round(course)
         mixture = course.mixture
         cold = np.array([kind == "labels" for kind in kinds])
-        stacks = []
+        stacks = [starts.take(cold)] if cold.any() else []
         if not cold.all():
             common = iterate(course.source, EM(mixture.common()), starts.take(~cold), ANNEAL)
             self.pay(course, common)
@@ -299,52 +288,76 @@ class Search:
             if exact is not None:
                 return [], exact
             stacks.append(_stack(common))
-        if cold.any():
-            stacks.append(starts.take(cold))
-        order = [*np.flatnonzero(~cold), *np.flatnonzero(cold)]
-        fits = self.em(course, Parameters.concatenate(stacks), CLIMB)
-        return [Maximum(fit, (kinds[i],)) for i, fit in zip(order, fits, strict=True)], None
+        order = [*np.flatnonzero(cold), *np.flatnonzero(~cold)]
+        fits = self.race(course, Parameters.concatenate(stacks), there)
+        self.rounds += 1
+        self.starts_run += len(kinds) - max(0, kinds.count("tensor") - 1)
+        if not self.budget:
+            self.set_budget(course, fits)
+        rounds = frozenset([self.rounds])
+        pairs = zip(order, fits, strict=True)
+        return [Maximum(fit, (kinds[i],), rounds) for i, fit in pairs], None
+
+    def make_round(self, course: Course) -> tuple[list[str], Parameters]:
+        """Starts of several kinds, the tensor's among the first."""
+        cycle = [kind for kind in CYCLE if kind != "subspace" or self.subspace is not None]
+        done, first = self.starts_run, self.starts_run == 0 and self.tensors
+        many = min(ROUND, self.effort.starts - done) - bool(first)
+        kinds = [cycle[i % len(cycle)] for i in range(done, done + many)]
+        if not first:
+            return make_starts(course, kinds, self.subspace, self.rng)
+        variance = 0.5 * course.linear_whitening.variance
+        stack = [
+            course.lift(start_from(t, course.k, variance, self.rng).stacked()) for t in self.tensors
+        ]
+        tensor = Parameters.concatenate(stack)
+        tensor = feasible(course.source, course.mixture, tensor, course.whitening.pooled)
+        tensor = numbered(course.source.block, course.mixture, tensor)
+        made = ["tensor"] * len(stack)
+        if not kinds:
+            return made, tensor
+        others, starts = make_starts(course, kinds, self.subspace, self.rng)
+        return made + others, Parameters.concatenate([tensor, starts])
 
     # Climbing
 
-    def climb(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
-        """Take maxima to more rows; leave behind what is clearly worse."""
-        self.levels.append(min(course.sample.rows, self.ladder.rows))
-        each = course.source.block.rows * CLIMB_COST
-        most = max(FEWEST_CLIMBERS, int(self.budget / 4 / each))
-        glances = self.em(course, _stack([m.fit for m in maxima]), GLANCE)
-        maxima = [Maximum(f, m.kinds) for f, m in zip(glances, maxima, strict=False)]
-        maxima = self.contenders(course, merged(maxima, course.rows), most)
-        ends = self.em(course, _stack([m.fit for m in maxima]), CLIMB)
-        maxima = [Maximum(f, m.kinds) for f, m in zip(ends, maxima, strict=True)]
-        maxima = merged(maxima, course.rows)
-        return maxima if course is self.top else self.contenders(course, maxima, most)
+    def climb(
+        self, course: Course, maxima: list[Maximum], there: Sequence[Maximum] = ()
+    ) -> list[Maximum]:
+        """Take maxima to other rows, beside those that are there already."""
+        fits = self.race(course, _stack([m.fit for m in maxima]), there)
+        return self.ranked(course, merged([*_moved(maxima, fits), *there], course.rows))
 
-    def contenders(self, course: Course, maxima: list[Maximum], most: int) -> list[Maximum]:
-        """Maxima that the rows of a course do not show to be worse than the best."""
+    def ranked(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """Best first; what chance explains does not count."""
+        value = worth(course.source, course.mixture, [m.fit for m in maxima], course.rows)
+        return [maxima[i] for i in np.argsort(-value, kind="stable")]
+
+    def contenders(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """Maxima that the rows of a course do not show to be worse than the best, best first."""
+        if len(maxima) == 1:
+            return maxima
         fits = [m.fit for m in maxima]
         value = worth(course.source, course.mixture, fits, course.rows)
-        order = np.argsort(-value, kind="stable")[:most]
+        order = np.argsort(-value, kind="stable")
         units = course.source.sweep(Marginal(course.mixture), _stack([fits[i] for i in order]))
-        density = units.join()
-        behind = density[0] - density
-        error = behind.std(axis=-1) * np.sqrt(density.shape[-1])
+        behind = units.join()
+        behind = behind[0] - behind
+        error = behind.std(axis=-1) * np.sqrt(behind.shape[-1])
         close = value[order[0]] - value[order] <= CLEARLY * error + SAME_HEIGHT
         return [maxima[i] for i, stays in zip(order, close, strict=True) if stays]
 
     def challenge(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
-        """Swaps against the leader."""
-        patience = 0 if self.effort.n_init == 1 else 5 * self.effort.n_init * course.k
+        """Moves against the leader."""
+        maxima = self.ranked(course, maxima)
+        patience = self.effort.patience(course.k)
         if self.settled or not self.effort.thorough:
             patience = min(patience, ROUND)
-        fits = ranked(course.source, course.mixture, [m.fit for m in maxima], course.rows)
-        leader = next(m for m in maxima if m.fit is fits[0])
-        allowed = self.spent + self.budget / 4
-        result = swap_search(
-            course, leader.fit, patience, lambda used: self.spent + used < allowed, self.rng
+        result = defend(
+            course, maxima[0].fit, patience, FOR_MOVES * self.budget, self.rng, self.progress
         )
         self.spent += result.spent
-        self.swaps += result.tried
+        self.moves += result.tried
         self.accepted += result.accepted
         if not result.accepted:
             return maxima
@@ -352,42 +365,39 @@ class Search:
 
     # Accounts
 
-    def em(self, course: Course, stack: Parameters, control: Control) -> list[Fit]:
-        """Run EM and pay for it."""
-        fits = iterate(course.source, EM(course.mixture), stack, control)
+    def race(
+        self, course: Course, stack: Parameters, there: Sequence[Maximum] = ()
+    ) -> list[Fit]:
+        """Run EM to the end, but for runs that cannot reach the best; pay for it."""
+        height = max((m.fit.objective for m in there), default=-np.inf)
+        fits = race(course, stack, height)
         self.pay(course, fits)
+        if self.progress is not None:
+            self.progress(self.starts_run, max(fit.objective for fit in fits))
         return fits
 
     def pay(self, course: Course, fits: Sequence[Fit]) -> None:
-        """Count rows times iterations."""
+        """Count rows times iterations: counted, not timed, the same call gives the same result."""
         self.spent += course.source.block.rows * sum(fit.n_iter + 1 for fit in fits)
 
-    def set_budget(self, course: Course, maxima: list[Maximum]) -> None:
-        """What the search may cost, by what one start on all rows would take."""
-        self.iterations = float(np.mean([m.fit.n_iter for m in maxima])) + 1
-        cost = self.ladder.cost * (self.iterations + FINAL_COST)
-        if not course.mixture.family.linear:
-            cost *= SINGLE_COST
-        k, p = maxima[0].fit.params.coef.shape
-        floor = FLOOR / (k * (p * (p + 1) / 2 + 60))
-        self.budget = max(self.effort.runs * cost, floor)
+    def set_budget(self, course: Course, fits: list[Fit]) -> None:
+        """What the search may cost, by what plain starts on all rows would."""
+        self.iterations = float(np.mean([fit.n_iter for fit in fits])) + 1
+        family, (k, p) = course.mixture.family, fits[0].params.coef.shape
+        plain = self.ladder.cost * (MORE_ITERATIONS * self.iterations + FINAL_COST)
+        floor = FLOOR / (k * (p * (p + 1) / 2 + 60)) * self.effort.n_init / 16
+        self.budget = max(self.effort.runs * plain * family.stack_gain, floor)
 
     def record(self, maxima: list[Maximum], exact: bool = False) -> Record:
         """What was found, best first."""
-        if exact:
-            winner = maxima[0].fit
-        else:
-            course = self.top
-            fits = [m.fit for m in maxima]
-            order = np.argsort(-worth(course.source, course.mixture, fits, course.rows))
-            maxima = [maxima[i] for i in order]
-            winner = maxima[0].fit
+        if not exact:
+            maxima = self.ranked(self.top, maxima)
         return Record(
-            winner,
+            maxima[0].fit,
             tuple(maxima),
-            sum(m.hits for m in maxima),
-            0.0 if exact else unseen(maxima),
-            self.swaps,
+            self.starts_run,
+            0.0 if exact else chance_of_better(maxima, self.starts_run),
+            self.moves,
             self.accepted,
             tuple(self.levels),
             exact,
@@ -397,6 +407,11 @@ class Search:
 
 def _stack(fits: Sequence[Fit]) -> Parameters:
     return Parameters.concatenate([fit.params.stacked() for fit in fits])
+
+
+def _moved(maxima: list[Maximum], fits: list[Fit]) -> list[Maximum]:
+    """The same maxima after another run."""
+    return [replace(m, fit=fit) for m, fit in zip(maxima, fits, strict=True)]
 
 
 def certify(course: Course, fits: list[Fit]) -> Fit | None:

@@ -34,11 +34,14 @@ class Maximum:
     fit : Fit
         The best run that ended there.
     kinds : tuple of str
-        Kind of each independent start that ended there; empty if only a swap did.
+        Kind of each independent start that ended there; empty if only a move did.
+    rounds : frozenset of int
+        Rounds that these starts were of.
     """
 
     fit: Fit
     kinds: tuple[str, ...]
+    rounds: frozenset[int] = frozenset()
 
     @property
     def hits(self) -> int:
@@ -82,7 +85,8 @@ def merged(maxima: list[Maximum], rows: float) -> list[Maximum]:
     for maximum in sorted(maxima, key=lambda m: -m.fit.objective):
         for i, higher in enumerate(distinct):
             if same(higher.fit, maximum.fit, rows):
-                distinct[i] = Maximum(higher.fit, higher.kinds + maximum.kinds)
+                kinds, rounds = higher.kinds + maximum.kinds, higher.rounds | maximum.rounds
+                distinct[i] = Maximum(higher.fit, kinds, rounds)
                 break
         else:
             distinct.append(maximum)
@@ -99,12 +103,9 @@ def unseen(maxima: list[Maximum]) -> float:
     return min(1.0, w * (w + 1) / (n * (n - 1))) if n > 1 else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class StartRecord:
-    """What one start reached: its kind, and log-likelihoods in standard units."""
-
-    kind: str
-    reached: float
+def chance_of_better(maxima: list[Maximum], starts: int) -> float:
+    """Chance that one more start would end at a better maximum than the first."""
+    return unseen(maxima)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,8 @@ class Record:
         Independent starts run to the end.
     chance : float
         Estimated chance that one more start would find a better maximum.
-    swaps, accepted : int
-        Swaps tried and accepted.
+    moves, accepted : int
+        Moves tried and accepted.
     levels : tuple of int
         Rows of each level.
     exact : bool
@@ -135,7 +136,7 @@ class Record:
     maxima: tuple[Maximum, ...]
     starts: int
     chance: float
-    swaps: int
+    moves: int
     accepted: int
     levels: tuple[int, ...]
     exact: bool

@@ -1,0 +1,233 @@
+"""Moves: change a fit in a way EM cannot, and keep what is better.
+
+EM cannot carry a component across a valley of the likelihood. A swap takes a
+component away and seeds it on units that some few units' own fit explains well;
+a merge joins two components that overlap and splits a third; a split deals the
+units of two anew; a shuffle forgets the labels of some units. Many moves are run
+to the end as one stack: a short run does not tell which of them will pay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.blocks import Block, GramBlock
+from mixreg.estimators.expectation import Posterior, normalise
+from mixreg.estimators.loop import Fit, Progress
+from mixreg.mixture import Mixture, pinned
+from mixreg.params import Parameters
+from mixreg.sources.memory import BlockSource
+from mixreg.search.candidates import from_responsibilities
+from mixreg.search.chance import worth
+from mixreg.search.course import Course, race
+from mixreg.search.record import SAME_HEIGHT
+from mixreg.whitening import Whitening
+
+Array = NDArray[np.float64]
+
+# Moves of a batch; more where data are few and overhead rules.
+LEAST_BATCH, MOST_BATCH = 6, 48
+# Iterations that a move takes to its end, about.
+MOVE_COST = 20
+# Kinds of moves, in turn: on the benchmark's real sets each of them finds maxima
+# that the others miss.
+MOVES = ("swap", "merge", "swap", "split", "merge", "shuffle")
+
+
+@dataclass(frozen=True, slots=True)
+class MoveResult:
+    """Where the search ended.
+
+    Attributes
+    ----------
+    fit : Fit
+        The best fit found.
+    tried, accepted : int
+        Moves.
+    spent : float
+        Rows times iterations.
+    """
+
+    fit: Fit
+    tried: int
+    accepted: int
+    spent: float
+
+
+def seed_masks(
+    source: BlockSource,
+    mixture: Mixture,
+    whitening: Whitening,
+    misfit: Array,
+    runs: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Units on which to seed a component, (runs, units) of zeros and ones.
+
+    A few units are drawn, half of the time those that the current fit explains
+    badly; their own fit is made, and the units it explains best are taken.
+    """
+    block = source.block
+    units, p = block.units, whitening.pooled.shape[0]
+    alone = isinstance(block, GramBlock) and float(np.median(block.size)) > p
+    few = 1 if alone else p + 1
+    masks = np.zeros((1, runs, units))
+    bad = misfit / misfit.sum()
+    for run in range(runs):
+        odds = bad if run % 2 else None
+        drawn = rng.choice(units, min(few, units), replace=False, p=odds)
+        masks[0, run, drawn] = 1.0
+    # Where one step is not the fit, a little of all units keeps it from going wild.
+    little = 0.0 if mixture.family.linear else 0.5 * few / units
+    alone_in = replace(mixture, shared=0, absent=())
+    own = from_responsibilities(source, alone_in, whitening, masks + little)
+    own = replace(own, gating=own.gating[:1])
+    family = mixture.family
+    state = family.evaluate(block, own)  # type: ignore[arg-type]
+    per_row = family.unit_misfit(block, own, state)[0] / block.size  # type: ignore[arg-type]
+    least = min(units, 2 if alone else 2 * (p + 1))
+    most = max(least + 1, units // 4)
+    for run in range(runs):
+        take = int(rng.integers(least, most + 1))
+        masks[0, run] = 0.0
+        masks[0, run, np.argpartition(per_row[run], min(take, units - 1))[:take]] = 1.0
+    return np.asarray(masks[0])
+
+
+def swapped(
+    source: BlockSource,
+    mixture: Mixture,
+    whitening: Whitening,
+    params: Parameters,
+    removed: NDArray[np.intp],
+    rng: np.random.Generator,
+) -> Parameters:
+    """A stack of starts, in each of which one component was moved."""
+    runs, block = len(removed), source.block
+    family = mixture.family
+    state = family.evaluate(block, params)  # type: ignore[arg-type]
+    joint = mixture.log_joint(block, params, state)
+    if family.linear:
+        misfit = -np.logaddexp.reduce(joint, axis=0) / block.size
+    else:
+        misfit = family.unit_misfit(block, params, state).min(axis=0) / block.size  # type: ignore[arg-type]
+    joint = joint[: params.k]
+    misfit = np.argsort(np.argsort(misfit)).astype(float) + 1.0
+    stack = np.repeat(joint[:, None], runs, axis=1)
+    stack[removed, np.arange(runs)] = -np.inf
+    stack = np.maximum(stack, -1e300)
+    normalise(stack)
+    masks = seed_masks(source, mixture, whitening, misfit, runs, rng)
+    stack *= 1 - masks
+    stack[removed, np.arange(runs)] = masks
+    return from_responsibilities(source, mixture, whitening, fix_known(block, stack))
+
+
+def fix_known(block: Block | GramBlock, resp: Array) -> Array:
+    """Responsibilities (k, ..., units) with known labels as they are known."""
+    if block.known is None:
+        return resp
+    resp = pinned(block, resp, 0.0)
+    units = np.flatnonzero((block.known >= 0) & (block.known < resp.shape[0]))
+    resp[block.known[units], ..., units] = 1.0
+    return resp
+
+
+def moved(
+    course: Course, params: Parameters, first: int, count: int, rng: np.random.Generator
+) -> Parameters:
+    """A stack of starts, each made by one move; `first` is the number of the first."""
+    k, kinds = params.k, [MOVES[i % len(MOVES)] for i in range(first, first + count)]
+    if k == 2:
+        # There is no third component to split.
+        kinds = ["split" if kind == "merge" else kind for kind in kinds]
+    source, mixture, white = course.source, course.mixture, course.whitening
+    swaps = [i for i, kind in enumerate(kinds) if kind == "swap"]
+    stacks = []
+    if swaps:
+        removed = (first + np.array(swaps)) % k
+        stacks.append(swapped(source, mixture, white, params, removed, rng))
+    others = [kind for kind in kinds if kind != "swap"]
+    if others:
+        posterior = source.sweep(Posterior(mixture), params).join()[:k]
+        resp = np.stack([dealt(posterior, kind, rng) for kind in others], axis=1)
+        resp = fix_known(source.block, resp)
+        stacks.append(from_responsibilities(source, mixture, white, resp))
+    return Parameters.concatenate(stacks)
+
+
+def dealt(posterior: Array, kind: str, rng: np.random.Generator) -> Array:
+    """Responsibilities (k, units) after a move that only deals units anew."""
+    resp, (k, units) = posterior.copy(), posterior.shape
+    if kind == "shuffle":
+        some = rng.random(units) < rng.uniform(0.2, 0.6)
+        labels = rng.integers(0, k, units)
+        resp[:, some] = np.arange(k)[:, None] == labels[some]
+        return resp
+    a, b = likely_pair(posterior, rng)
+    pile = resp[a] + resp[b]
+    if kind == "merge":
+        rest = [j for j in range(k) if j not in (a, b)]
+        share = posterior[rest].sum(axis=1) + 1e-300
+        c = rest[int(rng.choice(len(rest), p=share / share.sum()))]
+        resp[a], a, pile = pile, c, resp[c].copy()
+    left = rng.random(units) < rng.uniform(0.3, 0.7)
+    resp[a], resp[b] = np.where(left, pile, 0.0), np.where(left, 0.0, pile)
+    return resp
+
+
+def likely_pair(posterior: Array, rng: np.random.Generator) -> tuple[int, int]:
+    """Two components, those that share many units more often than others."""
+    k = posterior.shape[0]
+    rows, cols = np.triu_indices(k, 1)
+    shared = (posterior @ posterior.T)[rows, cols]
+    odds = 0.5 * shared / max(float(shared.sum()), 1e-300) + 0.5 / len(rows)
+    chosen = int(rng.choice(len(rows), p=odds / odds.sum()))
+    a, b = int(rows[chosen]), int(cols[chosen])
+    return (a, b) if rng.random() < 0.5 else (b, a)
+
+
+def defend(
+    course: Course,
+    fit: Fit,
+    patience: int,
+    budget: float,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> MoveResult:
+    """Defend a fit against moves until `patience` of them in a row have failed.
+
+    Parameters
+    ----------
+    course : Course
+    fit : Fit
+    patience : int
+    budget : float
+        Rows times iterations that they may cost, about.
+    rng : Generator
+    progress : callable, optional
+    """
+    source, mixture, rows = course.source, course.mixture, course.source.block.rows
+    batch = int(np.clip(budget / (2 * MOVE_COST * rows), LEAST_BATCH, MOST_BATCH))
+    batch = min(batch, max(patience, 1))
+    value = worth(source, mixture, [fit], course.rows)[0]
+    least = 1e-6 * source.block.units**0.5
+    tried = failed = accepted = 0
+    spent = 0.0
+    while failed < patience and spent < budget and fit.reason != "exact":
+        if progress is not None:
+            progress(tried, fit.objective)
+        starts = moved(course, fit.params, tried, batch, rng)
+        ends = race(course, starts, fit.objective, warm=10)
+        spent += rows * sum(f.n_iter + 1 for f in ends)
+        tried, failed = tried + batch, failed + batch
+        values = worth(source, mixture, ends, course.rows)
+        best = int(np.argmax(values))
+        if values[best] > value + least or ends[best].reason == "exact":
+            better = values[best] > value + SAME_HEIGHT or ends[best].reason == "exact"
+            fit, value, accepted = ends[best], values[best], accepted + int(better)
+            failed = 0 if better else failed
+    return MoveResult(fit, tried, accepted, spent)
