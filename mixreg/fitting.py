@@ -157,11 +157,13 @@ def solve(
     ladder = make_ladder(replace(problem, source=near), rng)
     tensors: tuple[TensorResult, ...] = ()
     record: Record | None = None
+    contested = 1
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
         effort = replace(options.effort, thorough=options.method != "vb")
         hunt = Search(ladder, effort, rng, progress)
         record = hunt.run()
         tensors, starts = record.tensors, [m.fit.params for m in record.finalists]
+        contested = record.contested
         course = hunt.top
     else:
         course = ladder.make(raw.rows, rng)
@@ -177,7 +179,7 @@ def solve(
         fit, revived = run_resampled(source, mixture, starts[0], options.resample, rng), 0
     else:
         run = run_altmin if options.method == "altmin" else run_em
-        fit = _best_end(source, mixture, starts, run, options.control, progress)
+        fit = _best_end(source, mixture, starts, contested, run, options.control, progress)
         fit = _settled_numbers(source, mixture, fit, run, options.control)
         fit, revived = _revive(source, course, fit, options, rng)
     return source, _finish(
@@ -189,15 +191,35 @@ def _best_end(
     source: MemorySource,
     mixture: Mixture,
     starts: list[Parameters],
+    contested: int,
     run: Any,
     control: Control,
     progress: Progress | None,
 ) -> Fit:
-    """Run every finalist to the end, on all rows; the best of them."""
-    ends = [run(source, mixture, start, control, progress) for start in starts]
-    if len(ends) == 1 or run is run_altmin:
-        return max(ends, key=lambda end: end.objective)
-    return ends[int(np.argmax(worth(source, mixture, ends, source.row_weight)))]
+    """Run the finalists to the end, on all rows; the best of them.
+
+    Parameters
+    ----------
+    starts : list of Parameters
+        What the search found, best first.
+    contested : int
+        So many are run in any case; others only while chance explains part of
+        every end.
+    """
+    ends: list[Fit] = []
+    for number, start in enumerate(starts):
+        if number >= contested and not _accident(source, mixture, ends):
+            break
+        ends.append(run(source, mixture, start, control, progress))
+        if run is run_altmin:
+            break
+    return ranked(source, mixture, ends, source.row_weight)[0] if len(ends) > 1 else ends[0]
+
+
+def _accident(source: MemorySource, mixture: Mixture, ends: list[Fit]) -> bool:
+    """Whether chance explains part of every fit."""
+    values = worth(source, mixture, ends, source.row_weight)
+    return all(v < end.objective for v, end in zip(values, ends, strict=True))
 
 
 def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:

@@ -18,6 +18,7 @@ from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.runs import standard_layout
 from mixreg.sources import MemorySource
+from mixreg.threads import one_thread
 
 Array = NDArray[np.float64]
 
@@ -82,8 +83,10 @@ def fit_problem(
     progress: Progress | None = None,
 ) -> tuple[Solution, Estimate]:
     """Solve a problem and estimate its uncertainty; all of it can cross processes."""
-    source, solution = solve(problem, options, progress)
-    return solution, estimate(source, problem, layout, solution, options.method, cov_type, clusters)
+    with one_thread():
+        source, solution = solve(problem, options, progress)
+        found = estimate(source, problem, layout, solution, options.method, cov_type, clusters)
+    return solution, found
 
 
 def estimate(

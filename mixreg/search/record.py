@@ -21,8 +21,9 @@ SAME_POINT = 0.5
 # ... if the log-likelihoods they are heading for differ by less than this.
 SAME_HEIGHT = 0.2
 
-# Maxima within this of the winner are all run to the end, at most so many.
-CONTESTED, MOST_FINALISTS = 2.0, 3
+# Maxima within this of the winner are run to the end; others, at most so many, only
+# where chance explains part of all ends.
+CONTESTED, MOST_FINALISTS = 2.0, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,11 @@ class Record:
 
     @property
     def finalists(self) -> list[Maximum]:
-        """The winner, and others so near that only a run to the end tells them apart."""
-        near = [m for m in self.maxima if self.fit.objective - m.fit.objective < CONTESTED]
-        return [self.maxima[0], *(m for m in near if m is not self.maxima[0])][:MOST_FINALISTS]
+        """The best maxima, those that only a run to the end tells apart first."""
+        return list(self.maxima[:MOST_FINALISTS])
+
+    @property
+    def contested(self) -> int:
+        """How many of them are near enough to the winner to win yet."""
+        near = [self.fit.objective - m.fit.objective < CONTESTED for m in self.finalists[:3]]
+        return sum(near)

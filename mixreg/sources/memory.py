@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mixreg.blocks import ROW_FIELDS, UNIT_FIELDS, Block, GramBlock, column_pairs, condense
 from mixreg.sources.base import Task, sweep
+from mixreg.threads import one_thread
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
@@ -108,7 +109,8 @@ class MemorySource:
 
     def sweep(self, task: Task[T], params: Any = None) -> T:
         """Run a task on every block and add up what it returns."""
-        return sweep(self.blocks(), task, params)
+        with one_thread():
+            return sweep(self.blocks(), task, params)
 
     def as_block(self) -> Block:
         """All rows as one block."""
