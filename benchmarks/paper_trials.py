@@ -21,9 +21,9 @@ from mixreg.families import Gaussian
 from mixreg.metrics import estimation_error
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
+from mixreg.search.tensor import start_from, tensor_results
 from mixreg.simulate import MixedLinearEquations, mixed_linear_equations
 from mixreg.sources import MemorySource
-from mixreg.search.tensor import start_from, tensor_results
 
 # The paper's T.
 MAX_ITER = 200

@@ -12,9 +12,9 @@ from mixreg.estimators import EM
 from mixreg.families import Gaussian
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
+from mixreg.search.power import robust_power_method
 from mixreg.simulate import mixed_linear_equations, mixture_of_regressions
 from mixreg.sources import MemorySource
-from mixreg.search.power import robust_power_method
 
 
 def seconds(call: Callable[[], object]) -> float:

@@ -10,8 +10,8 @@ from mixreg.errors import (
 from mixreg.model import MixReg
 from mixreg.priors import Priors
 from mixreg.results import MixRegResults
-from mixreg.selection import Selection, lr_test, select_k
 from mixreg.search.tensor import TensorStart
+from mixreg.selection import Selection, lr_test, select_k
 
 __version__ = "0.1.0"
 

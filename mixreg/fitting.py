@@ -24,8 +24,6 @@ from mixreg.params import Parameters, log_gating
 from mixreg.priors import Priors
 from mixreg.pruning import run_vb
 from mixreg.runs import run_altmin, run_em, run_resampled
-from mixreg.sources import MemorySource
-from mixreg.sources.memory import condensing_pays, standardised
 from mixreg.search.candidates import (
     feasible,
     from_responsibilities,
@@ -35,9 +33,11 @@ from mixreg.search.candidates import (
 from mixreg.search.chance import ranked, suspects, worth
 from mixreg.search.course import Course, race
 from mixreg.search.levels import Effort, Ladder, Search, first_rows
-from mixreg.search.record import Record
 from mixreg.search.moves import swapped
+from mixreg.search.record import Record
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
+from mixreg.sources import MemorySource
+from mixreg.sources.memory import condensing_pays, standardised
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
@@ -45,6 +45,8 @@ Method = Literal["em", "altmin", "vb"]
 
 # A component that holds less than this many rows, of average weight, has emptied.
 EMPTY_ROWS = 1.0
+# A component with more units than this, by its weight, has surely not.
+MANY_UNITS = 10.0
 # Newton steps that finish a gate on hard labels.
 GATE = Control(max_iter=50, tol=1e-14)
 
@@ -334,6 +336,10 @@ def _revive(
     hard, mixture = options.method == "altmin", course.mixture
     task = HardAssignment(mixture) if hard else SoftAssignment(mixture)
     run = run_altmin if hard else run_em
+    if not hard and mixture.gate_terms == 0:
+        # Weights are shares of the units, at the end of EM; most fits need no pass to tell.
+        if fit.params.weights[: fit.params.k].min() * source.total_weight > MANY_UNITS:
+            return fit, 0
     sums = source.sweep(task, fit.params.stacked())
     tries = 0
     while tries < 3 and fit.params.k > 1 and _empty(sums, source.rows).size:

@@ -19,10 +19,10 @@ from mixreg.inference.covariance import COV_TYPES
 from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.priors import Priors
-from mixreg.sources import MemorySource
 from mixreg.search.candidates import one_hot
 from mixreg.search.levels import Effort
 from mixreg.search.tensor import TensorStart
+from mixreg.sources import MemorySource
 from mixreg.units import Units
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import statsmodels.api as sm
 from numpy.testing import assert_allclose
 
 from mixreg import InputError, MixReg
+from mixreg.search.levels import find_subspace
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import standardised
-from mixreg.search.levels import find_subspace
 from mixreg.whitening import triangle, whitening
 from tests.samples import shops
 

@@ -12,10 +12,10 @@ from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
 from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
+from mixreg.search.candidates import random_directions
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import condensed
-from mixreg.search.candidates import random_directions
 from tests.samples import random_source, standardised
 
 

@@ -13,9 +13,9 @@ from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
 from mixreg.inference.information import ClusterSums
 from mixreg.mixture import Mixture
+from mixreg.search.moments import TakeMoments, TakeThird
 from mixreg.sources import MemorySource, memory, sweep
 from mixreg.sources.memory import BlockSource, condensed
-from mixreg.search.moments import TakeMoments, TakeThird
 from mixreg.whitening import triangle
 from tests.samples import random_mixture, random_source
 

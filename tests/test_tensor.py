@@ -10,8 +10,6 @@ from tensorly.decomposition import symmetric_parafac_power_iteration
 
 from mixreg import InputError, TensorStart
 from mixreg.metrics import match_components
-from mixreg.simulate import mixture_of_regressions
-from mixreg.sources import MemorySource
 from mixreg.search import tensor as tensors
 from mixreg.search.moments import (
     TakeMoments,
@@ -23,6 +21,8 @@ from mixreg.search.moments import (
 )
 from mixreg.search.power import robust_power_method
 from mixreg.search.tensor import decompose, start_from, take_moments, tensor_results
+from mixreg.simulate import mixture_of_regressions
+from mixreg.sources import MemorySource
 from tests.samples import random_source
 
 

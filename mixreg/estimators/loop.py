@@ -19,9 +19,7 @@ from mixreg.estimators.leaps import Leaps
 from mixreg.sources import Source
 
 Array = NDArray[np.float64]
-Reason = Literal[
-    "converged", "labels", "exact", "resampled", "max_iter", "decreased", "abandoned"
-]
+Reason = Literal["converged", "labels", "exact", "resampled", "max_iter", "decreased", "abandoned"]
 Progress = Callable[[int, float], None]
 
 SMALLEST_STEP = 2.0**-10

@@ -99,7 +99,12 @@ class ChordNewton:
 
     @staticmethod
     def at(
-        params: Parameters, mixture: Mixture, layout: Layout, sample: Source, share: float, rows: float
+        params: Parameters,
+        mixture: Mixture,
+        layout: Layout,
+        sample: Source,
+        share: float,
+        rows: float,
     ) -> ChordNewton:
         """Take the information of a sample that is a share of all rows."""
         sums = sample.sweep(TakeInformation(mixture), params).contract(layout)

@@ -300,7 +300,12 @@ class Family:
         first = self.score(rows), self.curvature(rows)
         if self.dispersion_name is None:
             return (*first, none, none, none)
-        return (*first, self.cross_curvature(rows), self.scale_score(rows), self.scale_curvature(rows))
+        return (
+            *first,
+            self.cross_curvature(rows),
+            self.scale_score(rows),
+            self.scale_curvature(rows),
+        )
 
     def component_scores(self, block: Block, params: Parameters, state: Any, j: int) -> Array:
         """Score of each unit in component j's parameters, (units, p + m)."""

@@ -22,10 +22,10 @@ from mixreg.mixture import Mixture
 from mixreg.params import Layout, Parameters
 from mixreg.responses import standard_coordinates
 from mixreg.runs import run_em
+from mixreg.search.chance import ranked
+from mixreg.search.levels import Effort
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import standardised
-from mixreg.search.levels import Effort
-from mixreg.search.chance import ranked
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

@@ -136,9 +136,7 @@ def random_directions(
     return np.asarray(whitening.pooled + length * deviation)
 
 
-def random_labels(
-    units: int, k: int, runs: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
+def random_labels(units: int, k: int, runs: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Labels drawn evenly, every component somewhere, (runs, units)."""
     labels = rng.integers(0, k, (runs, units))
     labels[:, rng.permutation(units)[:k]] = np.arange(k)[: min(k, units)]

@@ -76,9 +76,7 @@ class Course:
 WARM, TOLERANCE, TO_THE_END = 20, 1e-6, 130
 
 
-def race(
-    course: Course, stack: Parameters, height: float = -np.inf, warm: int = WARM
-) -> list[Fit]:
+def race(course: Course, stack: Parameters, height: float = -np.inf, warm: int = WARM) -> list[Fit]:
     """Run EM to the end from every start that may still reach the best.
 
     Parameters

@@ -26,8 +26,8 @@ from mixreg.search.candidates import feasible, make_starts, numbered
 from mixreg.search.chance import worth
 from mixreg.search.course import Course, race
 from mixreg.search.moments import TakeDeviations, deviation_subspace
-from mixreg.search.record import SAME_HEIGHT, Maximum, Record, chance_of_better, merged, unseen
 from mixreg.search.moves import defend
+from mixreg.search.record import SAME_HEIGHT, Maximum, Record, chance_of_better, merged, unseen
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import MemorySource
 from mixreg.whitening import Whitening
@@ -35,11 +35,11 @@ from mixreg.whitening import Whitening
 Array = NDArray[np.float64]
 
 # Rows of the first level: so many for each coefficient, and at least ...
-ROWS_EACH, FEWEST = 15, 1_000
+ROWS_EACH, FEWEST = 15, 600
 # Groups of the first level, for each component.
 UNITS_EACH = 40
 # Each level has so many times the rows of the one below.
-FACTOR = 3
+FACTOR = 9
 # Starts of a round. Eight that end at one maximum leave a chance of 2 in 56 that
 # one more would find another (see `unseen`).
 ROUND = 8
@@ -60,11 +60,15 @@ FOR_STARTS, FOR_ROUNDS, FOR_MOVES = 0.35, 0.65, 0.3
 MORE_ITERATIONS, FINAL_COST = 1.5, 15
 # Least a search may cost, in multiplications, about.
 FLOOR = 2e8
+# With fewer rows than this for each coefficient there are many maxima, and only an
+# exact fit means much: it is worth so many times more (`benchmarks recovery`).
+SCARCE, MORE_IF_SCARCE = 5, 20
 # Mean squared residual (unit variance) that makes a run worth certifying.
 PROMISING = 1e-9
 # Kinds of starts, in turn.
 CYCLE = ("labels", "subspace", "partition", "random")
 ANNEAL = Control(max_iter=8, tol=0.0)
+ANNEAL_LONG = Control(max_iter=25, tol=0.0)
 HARD = Control(max_iter=15)
 
 
@@ -187,7 +191,10 @@ class Search:
         if not self.settled and course is not self.top and self.effort.n_init > 1:
             rows, course = self.ladder.rows, self.top
             maxima = self.widen(maxima)
-        maxima = self.challenge(course, maxima)
+        if course is self.top and self.settled and self.ladder.first < rows:
+            maxima = self.confirm(maxima)
+        else:
+            maxima = self.challenge(course, maxima)
         while rows < self.ladder.rows:
             maxima = self.contenders(course, maxima)
             rows = self.ladder.above(rows)
@@ -215,7 +222,29 @@ class Search:
             self.settled = self.is_settled(course, maxima)
             if self.settled or self.spent > FOR_STARTS * self.budget:
                 break
+            if self.scarce(course) and self.rounds == 1:
+                exact = self.anneal(course)
+                if exact is not None:
+                    return [], exact
         return maxima, None
+
+    def scarce(self, course: Course) -> bool:
+        """Whether rows are so few that only an exact fit means much."""
+        p = course.sample.x.shape[1]
+        return course.mixture.family.certifies and course.rows < SCARCE * course.k * p
+
+    def anneal(self, course: Course) -> Fit | None:
+        """Look for an exact fit only: many starts with a common variance."""
+        allowed = self.spent + FOR_STARTS * self.budget
+        while self.spent < allowed:
+            kinds = [kind for kind in ("subspace", "random") if self.subspace is not None]
+            _, starts = make_starts(course, 2 * ROUND * kinds, self.subspace, self.rng)
+            fits = iterate(course.source, EM(course.mixture.common()), starts, ANNEAL_LONG)
+            self.pay(course, fits)
+            exact = certify(course, fits)
+            if exact is not None:
+                return exact
+        return None
 
     def widen(self, maxima: list[Maximum]) -> list[Maximum]:
         """More rounds, each on other rows, until several have the same leader.
@@ -236,9 +265,18 @@ class Search:
                 best = self.contenders(course, merged(new, course.rows))[:PROMOTED]
                 pool = self.climb(self.top, best, pool)
             paid[size] += self.spent - before
-            if len(pool[0].rounds) >= max(SEVERAL, AGREED * self.rounds):
+            self.settled = len(pool[0].rounds) >= max(SEVERAL, AGREED * self.rounds)
+            if self.settled:
                 break
         return pool
+
+    def confirm(self, maxima: list[Maximum]) -> list[Maximum]:
+        """Moves against a leader that rounds agree on: on a sample, where they cost little."""
+        course = self.course(self.sample_rows())
+        here = self.climb(course, maxima[:1])
+        moved = self.challenge(course, here)
+        new = [m for m in moved if not m.hits]
+        return self.climb(self.top, new, maxima) if new else maxima
 
     def sample_rows(self) -> int:
         """Rows of the samples of later rounds: between those of the first level and all."""
@@ -247,15 +285,17 @@ class Search:
     def is_settled(self, course: Course, maxima: list[Maximum]) -> bool:
         """Whether one more start would hardly find anything better.
 
-        Either nearly all maxima have been seen, or several starts ended at one that
-        is clearly better than all others.
+        Either nearly all maxima have been seen, or at least half of the starts ended at
+        a few, no more than three, that are clearly better than all others: twins that
+        some rows tell apart, and more rows will not.
         """
         if unseen(maxima) < ENOUGH:
             return True
-        if maxima[0].hits < SEVERAL:
+        hits = sorted(m.hits for m in maxima)[-SEVERAL:]
+        if hits[-1] < SEVERAL or 2 * sum(hits) < self.starts_run:
             return False
         left = self.contenders(course, maxima)
-        return len(left) == 1 and left[0].hits >= SEVERAL
+        return len(left) <= SEVERAL and 2 * sum(m.hits for m in left) >= self.starts_run
 
     def prepare(self, course: Course) -> None:
         """Moments of the first level."""
@@ -365,9 +405,7 @@ class Search:
 
     # Accounts
 
-    def race(
-        self, course: Course, stack: Parameters, there: Sequence[Maximum] = ()
-    ) -> list[Fit]:
+    def race(self, course: Course, stack: Parameters, there: Sequence[Maximum] = ()) -> list[Fit]:
         """Run EM to the end, but for runs that cannot reach the best; pay for it."""
         height = max((m.fit.objective for m in there), default=-np.inf)
         fits = race(course, stack, height)
@@ -387,6 +425,8 @@ class Search:
         plain = self.ladder.cost * (MORE_ITERATIONS * self.iterations + FINAL_COST)
         floor = FLOOR / (k * (p * (p + 1) / 2 + 60)) * self.effort.n_init / 16
         self.budget = max(self.effort.runs * plain * family.stack_gain, floor)
+        if self.scarce(course):
+            self.budget *= MORE_IF_SCARCE
 
     def record(self, maxima: list[Maximum], exact: bool = False) -> Record:
         """What was found, best first."""

@@ -19,11 +19,11 @@ from mixreg.estimators.expectation import Posterior, normalise
 from mixreg.estimators.loop import Fit, Progress
 from mixreg.mixture import Mixture, pinned
 from mixreg.params import Parameters
-from mixreg.sources.memory import BlockSource
 from mixreg.search.candidates import from_responsibilities
 from mixreg.search.chance import worth
 from mixreg.search.course import Course, race
 from mixreg.search.record import SAME_HEIGHT
+from mixreg.sources.memory import BlockSource
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]

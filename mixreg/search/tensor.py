@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.params import Parameters, log_gating
-from mixreg.sources import MemorySource, Source
 from mixreg.search.moments import (
     Moments,
     MomentSums,
@@ -21,6 +20,7 @@ from mixreg.search.moments import (
     whitened_third,
 )
 from mixreg.search.power import SymmetricDecomposition, robust_power_method
+from mixreg.sources import MemorySource, Source
 
 Array = NDArray[np.float64]
 
