@@ -95,7 +95,7 @@ class Block:
         parts = {name: _sliced(getattr(self, name), rows) for name in (*ROW_FIELDS, "pairs")}
         parts |= {name: _sliced(getattr(self, name), units) for name in UNIT_FIELDS}
         starts = None if self.starts is None else self.starts[units] - rows.start
-        return Block(starts=starts, first=self.first + first, **parts)  # type: ignore[arg-type]
+        return Block(starts=starts, first=self.first + first, **parts)
 
     def per_unit(self, values: Array) -> Array:
         """Add up (..., rows) values within units, giving (..., units)."""

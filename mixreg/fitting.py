@@ -336,10 +336,10 @@ def _revive(
     hard, mixture = options.method == "altmin", course.mixture
     task = HardAssignment(mixture) if hard else SoftAssignment(mixture)
     run = run_altmin if hard else run_em
-    if not hard and mixture.gate_terms == 0:
-        # Weights are shares of the units, at the end of EM; most fits need no pass to tell.
-        if fit.params.weights[: fit.params.k].min() * source.total_weight > MANY_UNITS:
-            return fit, 0
+    least = fit.params.weights[: fit.params.k].min() * source.total_weight
+    if not hard and mixture.gate_terms == 0 and least > MANY_UNITS:
+        # Weights are shares of the units, at the end of EM: no pass is needed to tell.
+        return fit, 0
     sums = source.sweep(task, fit.params.stacked())
     tries = 0
     while tries < 3 and fit.params.k > 1 and _empty(sums, source.rows).size:

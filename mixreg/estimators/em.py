@@ -85,4 +85,7 @@ class RacingEM(EM):
         best = max(self.height, float(np.max(sums.objective)))
         reach = sums.objective + PACE * np.abs(sums.objective - before.objective) + MARGIN
         lost = reach < best
-        return ["abandoned" if r is None and l else r for r, l in zip(reasons, lost, strict=True)]
+        return [
+            "abandoned" if reason is None and hopeless else reason
+            for reason, hopeless in zip(reasons, lost, strict=True)
+        ]

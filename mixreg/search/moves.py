@@ -164,7 +164,7 @@ def dealt(posterior: Array, kind: str, rng: np.random.Generator) -> Array:
     resp, (k, units) = posterior.copy(), posterior.shape
     if kind == "shuffle":
         some = rng.random(units) < rng.uniform(0.2, 0.6)
-        labels = rng.integers(0, k, units)
+        labels = np.asarray(rng.integers(0, k, units))
         resp[:, some] = np.arange(k)[:, None] == labels[some]
         return resp
     a, b = likely_pair(posterior, rng)
@@ -172,8 +172,8 @@ def dealt(posterior: Array, kind: str, rng: np.random.Generator) -> Array:
     if kind == "merge":
         rest = [j for j in range(k) if j not in (a, b)]
         share = posterior[rest].sum(axis=1) + 1e-300
-        c = rest[int(rng.choice(len(rest), p=share / share.sum()))]
-        resp[a], a, pile = pile, c, resp[c].copy()
+        c = int(rng.choice(rest, p=share / share.sum()))
+        pile, resp[a], a = resp[c].copy(), pile, c
     left = rng.random(units) < rng.uniform(0.3, 0.7)
     resp[a], resp[b] = np.where(left, pile, 0.0), np.where(left, 0.0, pile)
     return resp
