@@ -44,6 +44,10 @@ class EM:
         """M-step for the family and the gate."""
         return self.mixture.mstep(sums.family, sums.count, sums.gate, params)
 
+    def within_bounds(self, params: Parameters) -> Parameters:
+        """Draw a leap into what the family allows."""
+        return self.mixture.family.within_bounds(params)
+
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
     ) -> list[Reason | None]:

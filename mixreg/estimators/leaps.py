@@ -7,6 +7,7 @@ which the objective fell is taken back.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ class Leaps:
         Where those runs go if the leap was none to keep.
     """
 
-    def __init__(self, params: Any) -> None:
+    def __init__(self, params: Any, within_bounds: Callable[[Any], Any]) -> None:
+        self.within_bounds = within_bounds
         runs = params.coef.shape[1]
         self.phase = np.zeros(runs, dtype=np.intp)
         self.longest = np.full(runs, LONGEST)
@@ -51,7 +53,7 @@ class Leaps:
         new = goal
         if ready.any():
             ahead, length = self.first.ahead(params, goal, self.longest)
-            new = ahead.choose(ready, goal)
+            new = self.within_bounds(ahead).choose(ready, goal)
             self.safe = goal.choose(ready, self.safe)
             self.limited = np.where(ready, length >= self.longest, self.limited)
         opens = (self.phase != 1) & ~fell

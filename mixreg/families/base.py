@@ -273,6 +273,15 @@ class Family:
         """Mean squared residual of each run; infinite where zero proves nothing."""
         return np.full(sums.size.shape[1:], np.inf)
 
+    def within_bounds(self, params: Parameters) -> Parameters:
+        """The same parameters with dispersions drawn into what they may be."""
+        if self.dispersion_name is None:
+            return params
+        spread = np.clip(params.dispersion, *self.scale_range)
+        if self.collapses and not self.equal_dispersion:
+            spread = np.maximum(spread, self.variance_ratio * spread.max(axis=0))
+        return replace(params, dispersion=spread)
+
     def bound_binds(self, params: Parameters) -> bool:
         """Whether the smallest dispersion sits at its bound."""
         if not self.collapses or self.equal_dispersion or params.k == 1:

@@ -112,6 +112,14 @@ class Joint(Family):
         """Power of each response's dispersion."""
         return tuple(family.dispersion_power for family in self.families)
 
+    def within_bounds(self, params: Parameters) -> Parameters:
+        """The dispersions of each response drawn into what they may be."""
+        spread = [
+            family.within_bounds(replace(params, dispersion=params.dispersion[..., i])).dispersion
+            for i, family in enumerate(self.families)
+        ]
+        return replace(params, dispersion=np.stack(spread, axis=-1))
+
     def common(self) -> Joint:
         """The same families with one dispersion for all components."""
         parts = tuple(family.common() for family in self.families)
