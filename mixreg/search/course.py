@@ -17,6 +17,9 @@ from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
 
+# Responses are on a lattice if less than this share of the first so many differ.
+REPEATED, FIRST_ROWS = 0.1, 2_000
+
 
 @dataclass(frozen=True)
 class Course:
@@ -60,6 +63,12 @@ class Course:
         """Standard coordinates of the linear view."""
         return self.whitening.linear or self.whitening
 
+    @cached_property
+    def lattice(self) -> bool:
+        """Whether responses repeat, so that a component may turn exact all at once."""
+        y = self.sample.y[:FIRST_ROWS]
+        return self.mixture.family.collapses and len(np.unique(y)) < REPEATED * len(y)
+
     def lift(self, start: Parameters) -> Parameters:
         """A start found on the linear view, for the mixture itself."""
         if self.whitening.linear is not None:
@@ -88,9 +97,11 @@ def race(course: Course, stack: Parameters, height: float = -np.inf, warm: int =
     warm : int
         Iterations before runs can be left behind.
     """
+    # On a lattice no pace foretells where a run will end.
+    warm = warm + TO_THE_END if course.lattice else warm
     fits = iterate(course.source, EM(course.mixture), stack, Control(warm, TOLERANCE, leaps=True))
     going = [i for i, fit in enumerate(fits) if fit.reason == "max_iter"]
-    if going:
+    if going and not course.lattice:
         best = max(height, *(fit.objective for fit in fits), -np.inf)
         stack = Parameters.concatenate([fits[i].params.stacked() for i in going])
         control = Control(TO_THE_END, TOLERANCE, leaps=True)

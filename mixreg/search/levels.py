@@ -35,7 +35,7 @@ from mixreg.whitening import Whitening
 Array = NDArray[np.float64]
 
 # Rows of the first level: so many for each coefficient, and at least ...
-ROWS_EACH, FEWEST = 15, 600
+ROWS_EACH, FEWEST = 15, 1_000
 # Groups of the first level, for each component.
 UNITS_EACH = 40
 # Each level has so many times the rows of the one below.
@@ -59,14 +59,14 @@ FOR_STARTS, FOR_ROUNDS, FOR_MOVES = 0.35, 0.65, 0.3
 # standard errors, in iterations; more of them because it goes to the end.
 MORE_ITERATIONS, FINAL_COST = 1.5, 15
 # Least a search may cost, in multiplications, about.
-FLOOR = 2e8
+FLOOR = 4e8
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
 SCARCE, MORE_IF_SCARCE = 5, 20
 # Mean squared residual (unit variance) that makes a run worth certifying.
 PROMISING = 1e-9
 # Kinds of starts, in turn.
-CYCLE = ("labels", "subspace", "partition", "random")
+CYCLE = ("labels", "subspace", "labels", "partition", "labels", "random")
 ANNEAL = Control(max_iter=8, tol=0.0)
 ANNEAL_LONG = Control(max_iter=25, tol=0.0)
 HARD = Control(max_iter=15)
@@ -254,7 +254,7 @@ class Search:
         cost the same in total. Their leaders meet on all rows.
         """
         pool = self.climb(self.top, maxima[:PROMOTED])
-        paid = dict.fromkeys((self.sample_rows(), self.ladder.rows), 0.0)
+        paid = dict.fromkeys((self.ladder.rows, self.sample_rows()), 0.0)
         while self.starts_run < self.effort.starts and self.spent < FOR_ROUNDS * self.budget:
             size, before = min(paid, key=lambda size: paid[size]), self.spent
             course = self.course(size)
@@ -392,7 +392,7 @@ class Search:
         maxima = self.ranked(course, maxima)
         patience = self.effort.patience(course.k)
         if self.settled or not self.effort.thorough:
-            patience = min(patience, ROUND)
+            patience = min(patience, ROUND if len(maxima) > 1 else ROUND // 2)
         result = defend(
             course, maxima[0].fit, patience, FOR_MOVES * self.budget, self.rng, self.progress
         )
