@@ -76,6 +76,20 @@ class Parameters:
         keys = [*self.coef.T[::-1], -weights[: self.k]]
         return self.permute(np.lexsort(keys))
 
+    def doubled(self, component: int, more: int, apart: float) -> Parameters:
+        """A mixture with more components, all of them copies of one, a little apart.
+
+        The copies share the weight of that one; the background stays last.
+        """
+        k, order = self.k, [*range(self.k), *[component] * more]
+        classes = [*order, *range(k, self.gating.shape[0])]
+        coef, gate = self.coef[order], self.gating[classes]
+        copies = [component, *range(k, k + more)]
+        gate[copies, ..., 0] -= np.log(len(copies))
+        for number, copy in enumerate(copies):
+            coef[copy] += apart * np.sqrt(self.dispersion[component].mean()) * (number - more / 2)
+        return Parameters(coef, self.dispersion[order], gate)
+
     def run(self, index: int) -> Parameters:
         """One mixture out of a stack."""
         return Parameters(self.coef[:, index], self.dispersion[:, index], self.gating[:, index])

@@ -44,6 +44,9 @@ FIT_OPTIONS = {
     "cov_type": "oim",
     "cov_kwds": None,
 }
+# A fit that starts from a smaller one doubles at most so many of its components in
+# turn, the copies so many residual deviations apart.
+MOST_DOUBLED, APART = 6, 0.02
 # Arguments that name components, which each model must check for itself.
 BY_NUMBER = ("known_labels", "only")
 STOPPED = {"max_iter": "not converged; raise max_iter", "decreased": "the objective fell"}
@@ -225,9 +228,10 @@ def select_k(
     order = range(len(jobs))[::-1]
     costs = [float(ks[i]) ** 2 for i in order]
     found = run_all(FitJobs(tuple(jobs)), order, n_jobs, progress, "select_k", costs=costs)
+    pairs = _rising(jobs, found[::-1])
     results = {
         model.k: model._results(solution, estimate, job.options)
-        for model, job, (solution, estimate) in zip(models, jobs, found[::-1], strict=True)
+        for model, job, (solution, estimate) in zip(models, jobs, pairs, strict=True)
     }
     return Selection(_table(results), results, criterion)
 
@@ -301,6 +305,45 @@ class FitJobs:
         return fit_problem(job.problem, job.layout, job.options, job.cov_type, job.clusters)
 
 
+def _rising(
+    jobs: list[Job], found: list[tuple[Solution, Estimate]]
+) -> list[tuple[Solution, Estimate]]:
+    """Fits whose likelihood does not fall with k.
+
+    A fit with fewer components is one with more, two of which are alike: where a
+    fit falls short of it, it starts again from there.
+    """
+    rising = found[:1]
+    for job, pair in zip(jobs[1:], found[1:], strict=True):
+        fewer = rising[-1]
+        alike = job.problem.mixture.exchangeable and not fewer[0].exact
+        if alike and pair[1].llf < fewer[1].llf:
+            pair = _better(pair, _grown(job, fewer[0]))
+        rising.append(pair)
+    return rising
+
+
+def _grown(job: Job, fewer: Solution) -> list[tuple[Solution, Estimate]]:
+    """Fits from the components of a smaller fit, each of the larger ones doubled in turn."""
+    params, k = fewer.fit.params, job.problem.k
+    pairs = []
+    for j in range(min(params.k, MOST_DOUBLED)):
+        start = job.problem.mixture.prepare(params.doubled(j, k - params.k, APART))
+        options = replace(job.options, init=start)
+        pairs.append(fit_problem(job.problem, job.layout, options, job.cov_type, job.clusters))
+    return pairs
+
+
+def _better(
+    pair: tuple[Solution, Estimate], others: list[tuple[Solution, Estimate]]
+) -> tuple[Solution, Estimate]:
+    """The fit with the highest likelihood; how the search went stays told."""
+    best = max(others, key=lambda other: other[1].llf)
+    if best[1].llf <= pair[1].llf:
+        return pair
+    return replace(best[0], search=pair[0].search), best[1]
+
+
 def _job(model: MixReg, n_init: Any, seed: Any, fit: dict[str, Any]) -> Job:
     """Check the options of a fit as `MixReg.fit` does."""
     source, start = model.source, make_start(fit["init"], model)
@@ -329,7 +372,7 @@ def _table(results: dict[int, MixRegResults]) -> pd.DataFrame:
             "icl": res.icl,
             "entropy_r2": res.entropy_r2,
             "smallest": _smallest(res),
-            "better": _better(res.solution),
+            "better": _chance(res.solution),
             "warnings": "; ".join(_warnings(res)),
         }
         for res in results.values()
@@ -345,7 +388,7 @@ def _smallest(res: MixRegResults) -> float:
     return float(counts[: res.k].min() / counts.sum())
 
 
-def _better(solution: Solution) -> str:
+def _chance(solution: Solution) -> str:
     """Chance that one more start would have found a better maximum."""
     if solution.certified:
         return "certified"
