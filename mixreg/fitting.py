@@ -228,7 +228,7 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
     """The levels of a search, and how their rows are made."""
     raw, mixture, k = problem.source, problem.mixture, problem.k
     cost = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
-    rows = first_rows(raw.rows, raw.units, cost, k, raw.x.shape[1])
+    rows = first_rows(raw.rows, raw.units, cost, k, raw.x.shape[1], mixture.family.linear)
     whitening = problem.whitening
     if whitening.linear is not None:
         small = standardised(raw.sample(rows, rng), whitening)

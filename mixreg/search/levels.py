@@ -36,6 +36,8 @@ Array = NDArray[np.float64]
 
 # Rows of the first level: so many for each coefficient, and at least ...
 ROWS_EACH, FEWEST = 15, 1_000
+# A count or a choice says less than a measurement does.
+FEWEST_OTHERS = 2_500
 # Groups of the first level, for each component.
 UNITS_EACH = 40
 # Each level has so many times the rows of the one below.
@@ -59,7 +61,7 @@ FOR_STARTS, FOR_ROUNDS, FOR_MOVES = 0.35, 0.65, 0.3
 # standard errors, in iterations; more of them because it goes to the end.
 MORE_ITERATIONS, FINAL_COST = 1.5, 15
 # Least a search may cost, in multiplications, about.
-FLOOR = 4e8
+FLOOR = 2.5e8
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
 SCARCE, MORE_IF_SCARCE = 5, 20
@@ -127,10 +129,10 @@ class Ladder:
         return FACTOR * rows if 2 * FACTOR * rows < self.rows else self.rows
 
 
-def first_rows(rows: int, units: int, cost: int, k: int, p: int) -> int:
+def first_rows(rows: int, units: int, cost: int, k: int, p: int, linear: bool) -> int:
     """Rows of the first level: some for each coefficient, groups for each component."""
     groups = UNITS_EACH * k * cost / units if units < rows else 0.0
-    size = max(FEWEST, ROWS_EACH * k * p, int(groups))
+    size = max(FEWEST if linear else FEWEST_OTHERS, ROWS_EACH * k * p, int(groups))
     return rows if 2 * size >= cost else int(size * (rows / cost))
 
 
