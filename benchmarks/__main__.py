@@ -1,19 +1,26 @@
-"""Print the figures: `python -m benchmarks bayes|coverage|peers|recovery|reference|speed|all`."""
+"""Print the figures: `python -m benchmarks KIND`; `search` has options of its own.
+
+Threads are left as the user has them; trials in parallel hold one each.
+"""
 
 import argparse
-import os
+import sys
 
-# One BLAS thread each, set before numpy loads: ratios compare work, not threads.
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+from benchmarks import bayes, coverage, peers, recovery, reference, reference_glm, search, speed
+
+KINDS = ["bayes", "coverage", "peers", "recovery", "reference", "search", "speed", "all"]
 
 
-def main() -> None:
-    from benchmarks import bayes, coverage, peers, recovery, reference, reference_glm, speed
-
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    kinds = ["bayes", "coverage", "peers", "recovery", "reference", "speed", "all"]
-    parser.add_argument("what", choices=kinds)
+def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["search"]:
+        search.main(arguments[1:])
+        return
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", choices=KINDS)
     parser.add_argument("--trials", type=int, default=100, help="data sets a row (recovery)")
     parser.add_argument("--seeds", type=int, default=10, help="seeds a case (reference)")
     parser.add_argument("--workers", type=int, default=2, help="processes (recovery)")
@@ -22,21 +29,27 @@ def main() -> None:
         action="store_true",
         help="ten flexmix starts on the camera data too (peers)",
     )
-    chosen = parser.parse_args()
+    parser.add_argument(
+        "--one-start", action="store_true", help="only against one start of flexmix (peers)"
+    )
+    parser.add_argument("--fits", action="store_true", help="only whole fits (speed)")
+    chosen = parser.parse_args(arguments)
     if chosen.what in ("reference", "all"):
         reference.main(chosen.seeds)
         reference_glm.main(chosen.seeds)
     if chosen.what in ("speed", "all"):
-        speed.main()
+        speed.main(chosen.fits)
     if chosen.what in ("bayes", "all"):
         bayes.main(chosen.workers)
     if chosen.what in ("coverage", "all"):
         coverage.main(workers=chosen.workers)
     if chosen.what in ("peers", "all"):
-        peers.main(chosen.all_starts)
+        peers.main(chosen.all_starts, chosen.one_start)
     if chosen.what in ("recovery", "all"):
         recovery.main(chosen.trials, chosen.workers)
+    if chosen.what == "all":
+        search.main([])
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -2,11 +2,11 @@
 
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 
+from benchmarks.workers import run_all
 from mixreg import MixReg, Priors
 from mixreg.estimators import EM
 from mixreg.estimators.beliefs import Beliefs
@@ -105,11 +105,10 @@ def main(workers: int = 2) -> None:
     warnings.simplefilter("ignore")
     agreement()
     speed()
-    with ProcessPoolExecutor(workers) as pool:
-        edges = np.linspace(0, 300, 4 * workers + 1).astype(int).tolist()
-        parts = list(pool.map(covered, list(pairwise(edges))))
-        hits, total = (sum(part[i] for part in parts) for i in (0, 1))
-        print(f"vb 95% credible intervals over 300 sets: {100 * hits / total:.1f}% of {total}")
-        left = list(pool.map(alive, range(20)))
-        print(f"pruning, 3 true of 8 asked, n=5000: 3 alive in {left.count(3)} of 20; {left}")
+    edges = np.linspace(0, 300, 4 * workers + 1).astype(int).tolist()
+    parts = run_all(covered, pairwise(edges), workers)
+    hits, total = (sum(part[i] for part in parts) for i in (0, 1))
+    print(f"vb 95% credible intervals over 300 sets: {100 * hits / total:.1f}% of {total}")
+    left = run_all(alive, range(20), workers)
+    print(f"pruning, 3 true of 8 asked, n=5000: 3 alive in {left.count(3)} of 20; {left}")
     sampled()

@@ -1,14 +1,13 @@
 """Choosing k, and intervals that cover: `python -m benchmarks coverage`."""
 
-import os
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.workers import run_all
 from mixreg import MixReg, datasets, select_k
 from mixreg.metrics import match_components
 
@@ -65,14 +64,12 @@ def selection() -> None:
 def main(draws: int = 500, workers: int = 2) -> None:
     """Print one line a family."""
     selection()
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     print(f"95% intervals of coefficients over {draws} draws by simulate()")
-    with ProcessPoolExecutor(workers) as pool:
-        for family in CASES:
-            edges = np.linspace(0, draws, 4 * workers + 1).astype(int)
-            tasks = [(family, a, b) for a, b in pairwise(edges.tolist())]
-            parts = list(pool.map(covered, tasks))
-            hits, total = (sum(part[i] for part in parts) for i in (0, 1))
-            share = hits / total
-            error = np.sqrt(share * (1 - share) / draws)
-            print(f"{family:<10} {100 * share:5.1f}% of {total} (s.e. about {100 * error:.1f})")
+    for family in CASES:
+        edges = np.linspace(0, draws, 4 * workers + 1).astype(int)
+        tasks = [(family, a, b) for a, b in pairwise(edges.tolist())]
+        parts = run_all(covered, tasks, workers)
+        hits, total = (sum(part[i] for part in parts) for i in (0, 1))
+        share = hits / total
+        error = np.sqrt(share * (1 - share) / draws)
+        print(f"{family:<10} {100 * share:5.1f}% of {total} (s.e. about {100 * error:.1f})")

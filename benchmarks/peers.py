@@ -1,14 +1,14 @@
 """Whole fits against R's flexmix, on the same data and in the same run.
 
 flexmix is run as its users run it: `stepFlexmix` with ten random starts and default control. On
-the camera data it gets one start, which takes seconds, unless ten are asked for.
+the camera data it gets one start, which takes seconds, unless ten are asked for. A second table
+is against one start of flexmix only, on simulated data and on the camera's.
 Its clock starts and stops inside R, around that call. Ours is `MixReg.from_formula(...).fit()`,
 from the table to the standard errors, which flexmix leaves to `refit`.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -21,12 +21,15 @@ import numpy as np
 import pandas as pd
 
 from mixreg import MixReg
+from mixreg.simulate import mixed_linear_equations
 from tests.reference import Reference, cases
 from tests.reference.glm import GlmReference, glm_cases
 
 STARTS = 10
 REPEATS = 3
-ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+# Rows, regressors and components of the simulated sets, and their noise.
+SIZES = ((2_000, 10, 3), (20_000, 10, 3), (100_000, 20, 5))
+NOISE = 0.3
 MODELS = {
     "gaussian": "FLXMRglm()",
     "poisson": 'FLXMRglm(family = "poisson")',
@@ -36,12 +39,14 @@ SCRIPT = """
 suppressPackageStartupMessages(library(flexmix))
 d <- read.csv("{file}", stringsAsFactors = TRUE)
 {levels}
-set.seed(1)
-seconds <- system.time(
-  fit <- stepFlexmix({formula}, data = d, k = {k}, nrep = {starts}, model = {model},
-                     verbose = FALSE)
-)[["elapsed"]]
-cat("result", seconds, format(as.numeric(logLik(fit)), digits = 15), fit@k)
+for (seed in 1:{runs}) {{
+  set.seed(seed)
+  seconds <- system.time(
+    fit <- stepFlexmix({formula}, data = d, k = {k}, nrep = {starts}, model = {model},
+                       verbose = FALSE)
+  )[["elapsed"]]
+  cat("result", seconds, format(as.numeric(logLik(fit)), digits = 15), fit@k, "\\n")
+}}
 """
 
 
@@ -60,7 +65,9 @@ class Case:
 
     @property
     def r_formula(self) -> str:
-        formula = self.formula.replace("np.", "").replace("~ 0 +", "~")
+        formula = self.formula.replace("np.", "")
+        if self.family == "choice":
+            formula = formula.replace("~ 0 +", "~")
         return formula if self.groups is None else f"{formula} | {self.groups}"
 
 
@@ -108,26 +115,20 @@ def why_not() -> str | None:
     return None
 
 
-def theirs(case: Case) -> Theirs:
-    """Run flexmix in a process of its own."""
+def theirs(case: Case, runs: int = 1) -> list[Theirs]:
+    """Run flexmix in a process of its own, with so many seeds."""
     with tempfile.TemporaryDirectory() as folder:
         file, script = Path(folder, "data.csv"), Path(folder, "fit.R")
         case.data.to_csv(file, index=False)
-        script.write_text(_script(case, file), encoding="utf-8")
-        run = subprocess.run(
-            ["Rscript", str(script)],
-            env={**os.environ, **ONE_THREAD},
-            capture_output=True,
-            text=True,
-        )
+        script.write_text(_script(case, file, runs), encoding="utf-8")
+        run = subprocess.run(["Rscript", str(script)], capture_output=True, text=True)
     found = [line.split() for line in run.stdout.splitlines() if line.startswith("result")]
     if run.returncode or not found:
         raise RuntimeError(f"flexmix failed on {case.name}: {run.stderr.strip()[-500:]}")
-    _, seconds, llf, k = found[-1]
-    return Theirs(float(seconds), float(llf), int(k))
+    return [Theirs(float(seconds), float(llf), int(k)) for _, seconds, llf, k in found]
 
 
-def _script(case: Case, file: Path) -> str:
+def _script(case: Case, file: Path, runs: int) -> str:
     """Write the R lines; categories keep their order, so that both code them alike."""
     lines = []
     for column in case.data.select_dtypes("category"):
@@ -139,6 +140,7 @@ def _script(case: Case, file: Path) -> str:
         formula=case.r_formula,
         k=case.k,
         starts=case.starts,
+        runs=runs,
         model=MODELS[case.family].format(choice_set=case.choice_set),
     )
 
@@ -162,7 +164,7 @@ def report(case: Case) -> None:
     """Print a line of the table; one broken fit must not end a long run."""
     line, notes, peer = f"{case.name:17s}{len(case.data):7,d}", [], None
     try:
-        peer = theirs(case)
+        peer = theirs(case)[0]
         line += f"{peer.seconds:9.2f} s{peer.llf:12.3f}"
         if case.starts != STARTS:
             notes.append(f"flexmix: {case.starts} start")
@@ -181,12 +183,57 @@ def report(case: Case) -> None:
     print(line, *notes, sep="  ", flush=True)
 
 
-def main(all_starts: bool = False) -> None:
+def simulated_case(n: int, p: int, k: int) -> Case:
+    """Mixed linear equations with noise, for one start."""
+    data = mixed_linear_equations(n, p, k, noise=NOISE, seed=0)
+    names = [f"x{i}" for i in range(1, p + 1)]
+    table = pd.DataFrame(data.X, columns=names).assign(y=data.y)
+    formula = f"y ~ 0 + {' + '.join(names)}"
+    return Case(f"p={p}, k={k}", table, formula, k, "gaussian", None, None, 1)
+
+
+def one_start(cases: list[Case], repeats: int = 5) -> None:
+    """Print times of the default fit over those of one start of flexmix."""
+    print(f"flexmix: median time of one start over {repeats} seeds [least, most], and the best of")
+    print(f"their log-likelihoods; mixreg: median of {repeats} default fits [least, most];")
+    print("ratio: mixreg over flexmix")
+    print(f"{'case':17s}{'rows':>8s}{'flexmix':>10s}{'llf':>28s}{'mixreg':>10s}{'llf':>27s}  ratio")
+    for case in cases:
+        peers, own = theirs(case, repeats), ours(case, repeats)
+        one = np.array([peer.seconds for peer in peers])
+        ratio = np.median(own.seconds) / np.median(one)
+        print(
+            f"{case.name:17s}{len(case.data):8,d}{_times(one)}{max(p.llf for p in peers):13.3f}"
+            f"{_times(np.array(own.seconds))}{own.llf:13.3f}{ratio:7.2f}",
+            flush=True,
+        )
+
+
+def _times(seconds: np.ndarray) -> str:
+    spread = f"[{seconds.min():.3f} {seconds.max():.3f}]"
+    return f"{np.median(seconds):8.3f} s {spread:15s}"
+
+
+def one_start_cases() -> list[Case]:
+    """Simulated sets, and camera choices with three components."""
+    camera = next(case for case in long_cases() if case.name == "camera_choice_k3")
+    return [*(simulated_case(*size) for size in SIZES), camera]
+
+
+def main(all_starts: bool = False, only_one_start: bool = False) -> None:
     missing = why_not()
     if missing is not None:
         print(missing)
         return
     warnings.simplefilter("ignore")
+    if not only_one_start:
+        ten_starts(all_starts)
+        print()
+    one_start(one_start_cases())
+
+
+def ten_starts(all_starts: bool = False) -> None:
+    """Print times of ten starts of flexmix over those of the default fit."""
     print(f"flexmix: seconds for {STARTS} starts and the best log-likelihood, default control;")
     print(f"mixreg: median of {REPEATS} default fits [least, most]; ratio: flexmix over mixreg")
     print(f"{'case':17s}{'rows':>7s}{'flexmix':>11s}{'llf':>12s}{'mixreg':>10s}{'llf':>26s}  ratio")

@@ -1,12 +1,11 @@
 """Exact recovery far below the paper's sample sizes, and what it costs."""
 
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from tqdm import tqdm
 
+from benchmarks.workers import run_all
 from mixreg import MixReg
 from mixreg.metrics import estimation_error
 from mixreg.simulate import mixed_linear_equations
@@ -16,12 +15,15 @@ CASES = [
     *((3, p, 10 * p) for p in (10, 20, 40)),
     (3, 80, 960),
     *((k, 10, 3 * k**3) for k in (4, 5, 6, 8, 10)),
+    *((3, p, 8 * p) for p in (10, 20, 40, 80)),
+    *((k, 10, round(1.5 * k**3)) for k in (5, 6, 8, 10)),
 ]
 BEYOND = [
     (3, 80, 880),
     (3, 80, 800),
     *((k, 10, round(2.5 * k**3)) for k in (4, 5, 6, 8, 10)),
     *((k, 10, 2 * k**3) for k in (4, 5, 6, 8, 10)),
+    *((3, p, 6 * p) for p in (10, 20, 40)),
 ]
 PAPER_LINE = [(3, p, 30 * p) for p in (10, 20, 40)]
 
@@ -60,30 +62,26 @@ def run_trial(case: tuple[int, int, int], seed: int) -> Trial:
 
 
 def _run(job: tuple[tuple[int, int, int], int]) -> Trial:
-    import warnings
-
-    warnings.simplefilter("ignore")
     return run_trial(*job)
 
 
 def table(cases: list[tuple[int, int, int]], trials: int, workers: int) -> None:
     print(f"{trials} trials a row; times are medians; ratio: default over published, same run")
     print("   k   p     n  n/p  n/k^3  default  certified  published    time  ratio [quartiles]")
-    with ProcessPoolExecutor(workers) as pool:
-        for case in cases:
-            jobs = [(case, seed) for seed in range(trials)]
-            runs = list(tqdm(pool.map(_run, jobs), total=trials, leave=False))
-            k, p, n = case
-            ratio = np.array([r.seconds / r.published_seconds for r in runs])
-            low, mid, high = np.percentile(ratio, [25, 50, 75])
-            print(
-                f"{k:4d}{p:4d}{n:6d}{n / p:5.0f}{n / k**3:7.1f}"
-                f"{sum(r.recovered for r in runs):9d}{sum(r.certified for r in runs):11d}"
-                f"{sum(r.published_recovered for r in runs):11d}"
-                f"{np.median([r.seconds for r in runs]):8.3f}"
-                f"{mid:7.2f} [{low:.2f} {high:.2f}]",
-                flush=True,
-            )
+    for case in cases:
+        jobs = [(case, seed) for seed in range(trials)]
+        runs = run_all(_run, jobs, workers)
+        k, p, n = case
+        ratio = np.array([r.seconds / r.published_seconds for r in runs])
+        low, mid, high = np.percentile(ratio, [25, 50, 75])
+        print(
+            f"{k:4d}{p:4d}{n:6d}{n / p:5.0f}{n / k**3:7.1f}"
+            f"{sum(r.recovered for r in runs):9d}{sum(r.certified for r in runs):11d}"
+            f"{sum(r.published_recovered for r in runs):11d}"
+            f"{np.median([r.seconds for r in runs]):8.3f}"
+            f"{mid:7.2f} [{low:.2f} {high:.2f}]",
+            flush=True,
+        )
 
 
 def main(trials: int = 100, workers: int = 2) -> None:

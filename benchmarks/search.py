@@ -1,14 +1,21 @@
-"""Does the default fit find what fifty random starts find, and at what cost?
+"""The search: does the default fit find what there is to find, and at what cost?
 
-    python -m benchmarks.search [--sets a,b] [--k 3] [--seeds 10] [--starts 50] [--fresh]
+    python -m benchmarks search [--real] [--refs] [--tight] [--chance] [--selection]
+                                [--calibration] [--certificates] [--trials 20]
 
-A random start draws a label 1..k for each row, or for each group, and is run to its end on all
-rows by `model.fit(init=labels)`; default fits are `model.fit(seed=0)`, `model.fit(seed=1)`, ...
-An optimum is reached when the log-likelihood falls short of it by less than 1e-3. A fit where the
-bound on the variances binds has a log-likelihood that the bound sets: it is marked b and no hit.
-Threads are left as the user has them.
+prints the tables that are named, or all of them.
 
-Random starts are kept in `benchmarks/out/`; a star marks times that were read from there.
+`--real` and `--refs` compare with fifty random starts, on the real sets and on those of
+`tests/reference`; `--sets a,b` and `--k 3` choose among them, `--seeds`, `--starts` and `--fresh`
+say how they are run. A random start draws a label 1..k for each row, or for each group, and is run
+to its end on all rows by `model.fit(init=labels)`; default fits are `model.fit(seed=0)`,
+`model.fit(seed=1)`, ... An optimum is reached when the log-likelihood falls short of it by less
+than 1e-3. A fit where the bound on the variances binds has a log-likelihood that the bound sets: it
+is marked b and no hit. Threads are left as the user has them. Random starts are kept in
+`benchmarks/out/`; a star marks times that were read from there.
+
+The other tables are those of `segments.py`, `selection.py`, `calibration.py` and
+`certificates.py`, which say what they count. Their trials run in processes of one thread each.
 """
 
 from __future__ import annotations
@@ -21,11 +28,14 @@ import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
-from benchmarks import real_sets
+from benchmarks import calibration, certificates, real_sets, reference_sets, segments, selection
 from benchmarks.real_sets import RealSet
+from benchmarks.reference_sets import ReferenceSet
+from benchmarks.starts import random_labels
 from mixreg import MixReg
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning
 
@@ -81,7 +91,7 @@ class Outcome:
     def line(self) -> str:
         mark = "*" if self.cached else " "
         text = (
-            f"{self.name:15s}{self.k:2d}{self.rows:8,d}{self.units:8,d}{self.terms:4d}"
+            f"{self.name:19s}{self.k:2d}{self.rows:8,d}{self.units:8,d}{self.terms:4d}"
             f"{self.best.llf:15.4f}{self.best.mark}"
             f"{self.reached(self.random):4d}/{len(self.random)}{self.start_seconds:8.3f} s{mark}"
         )
@@ -96,7 +106,7 @@ class Outcome:
 
 
 HEADER = (
-    f"{'set':15s}{'k':>2s}{'rows':>8s}{'units':>8s}{'p':>4s}{'best':>15s}{'hits':>8s}"
+    f"{'set':19s}{'k':>2s}{'rows':>8s}{'units':>8s}{'p':>4s}{'best':>15s}{'hits':>8s}"
     f"{'one start':>11s}{'gain':>12s}{'least':>12s}{'most':>12s} {'hits':>5s}{'ratio':>8s}"
 )
 
@@ -118,17 +128,8 @@ def run(model: MixReg, **arguments) -> Run:
     )
 
 
-def random_labels(units: int, k: int, seed: int) -> np.ndarray:
-    """A label 1..k for each row or group, every label at least once."""
-    rng = np.random.default_rng(seed)
-    while True:
-        labels = rng.integers(1, k + 1, units)
-        if len(np.unique(labels)) == k:
-            return labels
-
-
 def random_runs(
-    case: RealSet, model: MixReg, k: int, starts: int, fresh: bool, out: Path
+    case: RealSet | ReferenceSet, model: MixReg, k: int, starts: int, fresh: bool, out: Path
 ) -> tuple[tuple[Run, ...], bool]:
     """Random starts run to the end, and whether they were kept from before."""
     units = model.source.units
@@ -156,7 +157,7 @@ def _same(kept: dict, asked: dict) -> bool:
 
 
 def measure(
-    case: RealSet,
+    case: RealSet | ReferenceSet,
     data,
     k: int,
     *,
@@ -183,26 +184,49 @@ def load_module(path: str) -> ModuleType:
     return module
 
 
+TABLES = ("real", "refs", "tight", "chance", "selection", "calibration", "certificates")
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.search",
+        prog="python -m benchmarks search",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    for name in TABLES:
+        parser.add_argument(f"--{name}", action="store_true", help="print this table")
+    parser.add_argument("--trials", type=int, help="data sets of the other tables")
+    parser.add_argument("--workers", type=int, default=2, help="processes of the other tables")
     parser.add_argument("--sets", help="names, separated by commas; all if left out")
     parser.add_argument("--k", type=int, help="only this number of components")
     parser.add_argument("--seeds", type=int, default=10, help="default fits a case")
-    parser.add_argument("--starts", type=int, default=50, help="random starts a case")
+    parser.add_argument("--starts", type=int, help="random starts a case (50; calibration: 200)")
     parser.add_argument("--fresh", action="store_true", help="run kept random starts again")
     parser.add_argument("--module", help="file with SETS and load, instead of real_sets.py")
     parser.add_argument("--out", type=Path, default=OUT, help="where random starts are kept")
     chosen = parser.parse_args(arguments)
-    source = load_module(chosen.module) if chosen.module else real_sets
+    asked = [name for name in TABLES if getattr(chosen, name)]
+    if not asked:
+        asked = ["real"] if chosen.sets or chosen.module or chosen.k else list(TABLES)
+    for number, name in enumerate(asked):
+        print("\n" if number else "", end="")
+        if name in ("real", "refs"):
+            source: Any = real_sets if name == "real" else reference_sets
+            if name == "real" and chosen.module:
+                source = load_module(chosen.module)
+            compare(source, chosen, parser)
+        else:
+            count(name, chosen)
+
+
+def compare(source: Any, chosen: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Print the table of default fits against random starts."""
     names = chosen.sets.split(",") if chosen.sets else [case.name for case in source.SETS]
     unknown = set(names) - {case.name for case in source.SETS}
     if unknown:
         parser.error(f"no such set: {', '.join(sorted(unknown))}")
-    print(f"best: of {chosen.starts} random starts; hits: runs that end within {TOLERANCE} of it;")
+    starts = chosen.starts or 50
+    print(f"best: of {starts} random starts; hits: runs that end within {TOLERANCE} of it;")
     print("gain: first default fit over best, then the least and the most of all seeds;")
     print("ratio: median time of the default over that of ten random starts;")
     print("b: in one of the fits the bound on the variances binds; d: a component stayed empty")
@@ -215,11 +239,27 @@ def main(arguments: list[str] | None = None) -> None:
                 data,
                 k,
                 seeds=chosen.seeds,
-                starts=chosen.starts,
+                starts=starts,
                 fresh=chosen.fresh,
                 out=chosen.out,
             )
             print(outcome.line(), flush=True)
+
+
+def count(name: str, chosen: argparse.Namespace) -> None:
+    """Print one of the other tables."""
+    trials = {} if chosen.trials is None else {"trials": chosen.trials}
+    if name == "tight":
+        segments.tight(**trials, workers=chosen.workers)
+    elif name == "chance":
+        segments.chance(**trials, workers=chosen.workers)
+    elif name == "selection":
+        selection.main(**trials)
+    elif name == "calibration":
+        starts = {} if chosen.starts is None else {"starts": chosen.starts}
+        calibration.main(**trials, **starts, workers=chosen.workers)
+    else:
+        certificates.main(**trials)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
 
 import numpy as np
 from tensorly.decomposition import symmetric_parafac_power_iteration
+from threadpoolctl import threadpool_limits
 
-from mixreg import MixReg
+from mixreg import MixReg, datasets
 from mixreg.estimators import EM
 from mixreg.families import Gaussian
 from mixreg.mixture import Mixture
@@ -108,7 +111,72 @@ def memory(n: int = 400_000, p: int = 20, k: int = 5) -> None:
         )
 
 
-def main() -> None:
-    power()
-    em_iteration()
-    memory()
+NMES = "visits ~ hospital + health + chronic + gender + school + insurance"
+
+
+def counts(ks: tuple[int, ...] = (2, 3), repeats: int = 5) -> None:
+    """Negative binomial against Poisson, whole default fits."""
+    data = datasets.nmes1988()
+    for k in ks:
+        times = {
+            family: [
+                seconds(MixReg.from_formula(NMES, data, k=k, family=family).fit)
+                for _ in range(repeats)
+            ]
+            for family in ("poisson", "negativebinomial")
+        }
+        one, other = (np.median(each) for each in times.values())
+        print(
+            f"health care demand, k={k}, median of {repeats} fits: Poisson {one:.3f} s, negative "
+            f"binomial {other:.3f} s, ratio {other / one:.2f}",
+            flush=True,
+        )
+
+
+def spin(started) -> None:
+    """Keep one core busy."""
+    matrix = np.random.default_rng(0).standard_normal((300, 300))
+    with threadpool_limits(1):
+        started.set()
+        while True:
+            matrix @ matrix
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """One core busy with something else."""
+    context = get_context("spawn")
+    started = context.Event()
+    child = context.Process(target=spin, args=(started,), daemon=True)
+    child.start()
+    try:
+        started.wait(60)
+        yield
+    finally:
+        child.terminate()
+        child.join()
+
+
+def busy(n: int = 100_000, p: int = 20, k: int = 5, repeats: int = 5) -> None:
+    """A whole fit with one core busy elsewhere, over the same on a quiet machine."""
+    data = mixed_linear_equations(n, p, k, noise=0.3, seed=0)
+    model = MixReg(data.y, data.X, k=k)
+    model.fit()
+    quiet = [seconds(model.fit) for _ in range(repeats)]
+    with busy_core():
+        loud = [seconds(model.fit) for _ in range(repeats)]
+    one, other = np.median(quiet), np.median(loud)
+    print(
+        f"default fit, {n:,} x {p}, k={k}, median of {repeats}: quiet {one:.2f} s, one core busy "
+        f"{other:.2f} s, ratio {other / one:.2f}",
+        flush=True,
+    )
+
+
+def main(only_fits: bool = False) -> None:
+    if not only_fits:
+        power()
+        em_iteration()
+        memory()
+    counts()
+    busy()

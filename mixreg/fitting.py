@@ -150,8 +150,8 @@ def solve(
 ) -> tuple[MemorySource, Solution]:
     """Start, fit, finish.
 
-    The standardised copy of the rows is made only after the race, which needs
-    just a sample, so that the two never share the memory.
+    All rows are standardised once: the final run uses the copy that the search
+    ended on, unless outliers were drawn in for the search.
     """
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)

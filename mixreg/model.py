@@ -139,13 +139,14 @@ class MixReg(Declaration):
             Maximum likelihood by EM, alternating minimisation (hard EM), or
             variational Bayes (linear regressions).
         init : {"auto", "tensor", "random"}, TensorStart, labels or coefficients
-            "auto" is a race of many starts followed by a swap search, "tensor"
-            the tensor start alone. Labels 1..k are an array with one entry a
-            row (or group); coefficients a (k, p) array or a DataFrame like
-            `results.coefficients`.
+            "auto" is a search: many starts on few rows, then fewer on more, and
+            moves against the best. "tensor" is the tensor start alone. Labels
+            1..k are an array with one entry a row (or group); coefficients a
+            (k, p) array or a DataFrame like `results.coefficients`.
         n_init : int
-            How hard "auto" looks: starts in a round of the race. The swap
-            search grows with it. 1 means one tensor start and no swaps.
+            How hard "auto" looks: starts, moves, and what they may cost grow
+            with it. 1 means one start, the tensor's if there is one, and no
+            moves.
         max_iter : int
             Most iterations of the final run.
         tol : float

@@ -3,7 +3,21 @@
 import numpy as np
 import pytest
 
-from benchmarks import paper, real_sets, recovery, reference, search
+from benchmarks import (
+    calibration,
+    certificates,
+    paper,
+    peers,
+    real_sets,
+    recovery,
+    reference,
+    reference_sets,
+    search,
+    segments,
+    selection,
+    small_sets,
+    speed,
+)
 from mixreg import MixReg
 from tests.reference import case
 from tests.samples import lines
@@ -64,3 +78,109 @@ def test_the_search_is_measured_and_random_starts_are_kept(tmp_path, capsys):
     assert "*" not in first
     assert "*" in again
     assert len(list(tmp_path.glob("*.json"))) == 1
+
+
+def test_the_references_are_compared_with_random_starts(tmp_path, capsys):
+    options = ["--refs", "--sets", "fabricfault_nested,NPreg_joint", "--starts", "2"]
+    search.main([*options, "--seeds", "1", "--out", str(tmp_path)])
+    assert capsys.readouterr().out.count("1/1") == 2
+
+
+def test_all_mixtures_of_the_references_are_there():
+    assert sum(len(each.ks) for each in reference_sets.SETS) == 26
+    for each in reference_sets.SETS:
+        assert set(each.ks) <= set(reference_sets.load(each.name))
+
+
+def test_tables_can_be_asked_for_alone(capsys):
+    search.main(["--tight", "--chance", "--trials", "1", "--workers", "1"])
+    printed = capsys.readouterr().out
+    assert "true labels, 1 sets" in printed
+    assert "groups       1" in printed
+    assert "select_k" not in printed
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tight_segments_have_rows_enough(seed):
+    drawn = segments.draw_tight(seed)
+    n, p = drawn.x.shape
+    assert 300 <= n <= 20_000
+    assert (drawn.labels == drawn.k).sum() >= p + 2
+    assert 0.05 <= drawn.ratio <= 0.3
+
+
+def test_a_lost_segment_is_told(monkeypatch, capsys):
+    lost = segments.Tight(4, 3, 500, 2, 40, 0.08, 0.1, 2.5, True)
+    monkeypatch.setattr(segments, "try_tight", lambda seed: lost)
+    segments.tight(1, workers=1)
+    assert "lost: seed=4, k=3, n=500, p=2, rows=40" in capsys.readouterr().out
+
+
+def test_falls_of_the_likelihood_are_counted(capsys):
+    np.testing.assert_allclose(selection.falls(np.array([1.0, 3.0, 2.5])), [0.0, 0.5])
+    selection.main(trials=1, most=2)
+    assert "of 1 sets" in capsys.readouterr().out
+
+
+def test_thirty_sets_for_the_choice_of_k():
+    names = small_sets.real_names()
+    assert len(names) + selection.SIMULATED == 30
+    for name in ("co2", "customersat_q1", "fabricfault"):
+        assert small_sets.real(name).model(2).source.rows > 0
+
+
+@pytest.mark.parametrize("seed", range(len(small_sets.KINDS)))
+def test_simulated_sets_of_every_kind_can_be_declared(seed):
+    case, k = small_sets.simulated(seed)
+    assert case.model(k).k == k
+
+
+def test_claims_are_counted_by_bins():
+    claims = [
+        calibration.Claim("a", 2, 0.0, -1.0, 3.0),
+        calibration.Claim("b", 3, 0.03, 0.5, 0.5),
+        calibration.Claim("c", 3, 0.9, -1.0, -1.0),
+    ]
+    lines = [line.split() for line in calibration.table(claims)]
+    assert lines[1] == ["<=", "1%", "1", "0", "1"]
+    assert lines[2] == ["<=", "5%", "1", "1", "0"]
+    assert lines[4] == ["more", "1", "0", "0"]
+    assert lines[5][:3] == ["beaten:", "b", "k=3:"]
+
+
+def test_claims_are_put_to_the_test(capsys):
+    calibration.main(trials=1, starts=2, workers=1)
+    assert "2 further starts on 1 sets" in capsys.readouterr().out
+    assert {name for name, _ in calibration.REAL} <= set(small_sets.real_names())
+
+
+def test_certificates_are_counted(capsys):
+    certificates.adversarial(2)
+    assert "all" in capsys.readouterr().out
+
+
+def test_fits_are_timed(capsys):
+    speed.counts((1,), repeats=1)
+    assert "negative binomial" in capsys.readouterr().out
+
+
+def test_a_core_can_be_kept_busy(capsys):
+    speed.busy(500, 2, 2, repeats=1)
+    assert "one core busy" in capsys.readouterr().out
+
+
+def test_both_sides_of_a_comparison_get_the_same_data():
+    case = peers.simulated_case(50, 2, 2)
+    script = peers._script(case, peers.Path("data.csv"), 3)
+    assert case.r_formula == "y ~ 0 + x1 + x2"
+    assert "for (seed in 1:3)" in script
+    assert "nrep = 1" in script
+    assert len(peers.ours(case, 1).seconds) == 1
+
+
+def test_the_search_has_options_of_its_own(capsys):
+    from benchmarks.__main__ import main
+
+    with pytest.raises(SystemExit, match="0"):
+        main(["search", "--help"])
+    assert "--calibration" in capsys.readouterr().out

@@ -191,7 +191,7 @@ def bootstrap(
         Show a progress bar.
     n_init : int, optional
         Each refit begins at the fit, which follows the optimum that was found.
-        With `n_init`, it also runs a race of that many starts and keeps the
+        With `n_init`, it also searches as hard as `fit` does and keeps the
         better end; intervals then include doubt about which optimum is meant.
 
     Notes

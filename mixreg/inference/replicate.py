@@ -40,7 +40,7 @@ class Replicate:
     Attributes
     ----------
     seed : int
-        For the race, if there is one.
+        For the search, if there is one.
     y : (rows,) array or None
         New responses.
     weight : (units,) array or None
@@ -75,7 +75,7 @@ class Refit:
         The fit, in the user's units.
     control : Control
     n_init : int or None
-        Also run a race of this many starts, and keep the better end.
+        Also search this hard, and keep the better end.
     """
 
     source: MemorySource
@@ -92,7 +92,7 @@ class Refit:
         return Problem(source, mixture, white, self.layout.k)
 
     def best(self, problem: Problem, seed: int) -> Fit:
-        """The better of the run from the fit and the race, ranked as in a race."""
+        """The better of the run from the fit and the search, ranked as in a search."""
         mixture = problem.mixture
         rows = standardised(problem.source, problem.whitening)
         start = mixture.prepare(problem.whitening.from_user(self.start))

@@ -1,4 +1,4 @@
-"""Starting points, and the race between them."""
+"""Starting points, and the search for the best end."""
 
 from mixreg.search.tensor import TensorStart
 
