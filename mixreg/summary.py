@@ -119,10 +119,10 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         left.insert(1, ("Family:", family.name))
         right.insert(0, ("Link:", family.link_name))
     rows = [[a[1], f"  {b[0]}", b[1]] for a, b in zip(left, right, strict=True)]
-    rest = width - 18 - 18 - 3
+    rest = width - 18 - 19 - 3
     layout = dict(
         fmt_params,
-        colwidths=[18, rest // 2, 18, rest - rest // 2],
+        colwidths=[18, rest - rest // 2, 19, rest // 2],
         data_fmts=["%s"],
         data_aligns="rlr",
     )
