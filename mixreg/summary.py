@@ -179,6 +179,9 @@ def weights_frame(results: MixRegResults, alpha: float = 0.05) -> pd.DataFrame:
     with np.errstate(divide="ignore", invalid="ignore"):
         logit = np.log(pi) - np.log1p(-pi)
         half = norm.isf(alpha / 2) * weight_se / (pi * (1 - pi))
+    # Nothing is known of a weight that rounds to 0 or 1.
+    known = np.isfinite(logit) & np.isfinite(half)
+    logit, half = np.where(known, logit, 0.0), np.where(known, half, np.inf)
     lower = upper = np.ones(1)
     if len(pi) > 1:
         lower, upper = expit(logit - half), expit(logit + half)

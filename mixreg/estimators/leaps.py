@@ -7,6 +7,7 @@ which the objective fell is taken back.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,12 @@ class Leaps:
         Whether a run's present point was reached by a leap.
     safe : Parameters
         Where those runs go if the leap was none to keep.
+    within : callable or None
+        Brings a point that a leap leads to back within the bounds of steps.
     """
 
-    def __init__(self, params: Any) -> None:
+    def __init__(self, params: Any, within: Callable[[Any], Any] | None = None) -> None:
+        self.within = within
         runs = params.coef.shape[1]
         self.phase = np.zeros(runs, dtype=np.intp)
         self.longest = np.full(runs, LONGEST)
@@ -51,6 +55,7 @@ class Leaps:
         new = goal
         if ready.any():
             ahead, length = self.first.ahead(params, goal, self.longest)
+            ahead = ahead if self.within is None else self.within(ahead)
             new = ahead.choose(ready, goal)
             self.safe = goal.choose(ready, self.safe)
             self.limited = np.where(ready, length >= self.longest, self.limited)

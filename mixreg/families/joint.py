@@ -232,6 +232,11 @@ class Joint(Family):
                 out[..., i] = family.next_dispersion(score, info, size, out[..., i])
         return out
 
+    def allowed(self, dispersion: Array) -> Array:
+        """Dispersions of all responses, those out of bounds moved to them."""
+        each = [family.allowed(dispersion[..., i]) for i, family in enumerate(self.families)]
+        return np.stack(each, axis=-1)
+
     def bound_binds(self, params: Parameters) -> bool:
         """Whether a bound on some response's dispersion binds."""
         return any(
