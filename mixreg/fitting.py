@@ -171,7 +171,7 @@ def solve(
         course = hunt.top
     else:
         course = ladder.make(raw.rows, rng)
-        starts = [mixture.prepare(course.whitening.start(1))]
+        starts = [mixture.prepare(course.whitening.start(k))]
     if k > 1 and record is None:
         tensors, start = _single_start(course.sample, course, options, rng)
         starts = [start]

@@ -146,7 +146,10 @@ class Parameters:
         )
         length = np.clip(np.sqrt(step / np.maximum(bend, 1e-300)), 1.0, longest)
         coef, scale, gate = (
-            c + np.clip(a - c + _wide(length, a) * (2 * s + _wide(length, a) * b), -FARTHEST, FARTHEST)
+            c
+            + np.clip(
+                a - c + _wide(length, a) * (2 * s + _wide(length, a) * b), -FARTHEST, FARTHEST
+            )
             for a, s, b, c in zip(at[0], steps, bends, at[2], strict=True)
         )
         scale = np.exp(np.clip(scale, -LARGEST_LOG, LARGEST_LOG))

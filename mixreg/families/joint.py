@@ -232,6 +232,12 @@ class Joint(Family):
                 out[..., i] = family.next_dispersion(score, info, size, out[..., i])
         return out
 
+    def flat_score(self, sums: FamilyStatistics, params: Parameters) -> Array:
+        """Scores of each component's coefficients and log dispersions, (k, p + m), of one run."""
+        scaled = [i for i, name in enumerate(self.scale_name) if name is not None]
+        scales = sums.spread[0, scaled, :, 0].T / np.array(self.scale_power)[scaled]
+        return np.column_stack([sums.xe[:, 0], scales])
+
     def allowed(self, dispersion: Array) -> Array:
         """Dispersions of all responses, those out of bounds moved to them."""
         each = [family.allowed(dispersion[..., i]) for i, family in enumerate(self.families)]

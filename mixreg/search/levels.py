@@ -148,9 +148,7 @@ def decompositions(
     subspace = find_subspace(linear, white, k)
     span = np.linalg.qr(np.column_stack([white.pooled, subspace]))[0]
     options = TensorStart(n_starts=30 * k, n_iter=20)
-    return subspace, tuple(
-        tensor_results(linear, white.has_constant, k, options, rng, within=span)
-    )
+    return subspace, tuple(tensor_results(linear, white.has_constant, k, options, rng, within=span))
 
 
 class Search:
