@@ -249,7 +249,8 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
 def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:
     """Decompositions of the moments of the data, of many rows at most."""
     rng = np.random.default_rng(seed)
-    raw, mixture = problem.source, problem.mixture
+    raw, mixture, counted = problem.source, problem.mixture, problem.source.counted()
+    raw = raw if counted is None else raw.take_units(counted)
     near = raw if mixture.background is None else drawn_in(raw, mixture.family)
     ladder = make_ladder(replace(problem, source=near), rng)
     return decompositions(ladder.make(MOMENT_ROWS, rng), rng)[1]

@@ -1,6 +1,7 @@
 """Scores from the sums of a pass, and information of rows, against other ways to them."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -102,7 +103,7 @@ def test_a_block_is_the_sum_of_its_parts(form, grouped):
     params = replace(params, gating=np.random.default_rng(1).normal(size=params.gating.shape))
     whole = SoftAssignment(mixture)(block, params)
     units, edges = block.units, [0, 1, block.units // 3, block.units]
-    parts = [block.cut(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [block.cut(a, b) for a, b in pairwise(edges)]
     assert [part.units for part in parts] == np.diff(edges).tolist()
     assert [part.first for part in parts] == edges[:-1]
     assert sum(part.rows for part in parts) == block.rows
