@@ -32,7 +32,7 @@ from mixreg.search.candidates import (
 )
 from mixreg.search.chance import ranked, suspects, worth
 from mixreg.search.course import Course, race
-from mixreg.search.levels import Effort, Ladder, Search, first_rows
+from mixreg.search.levels import Effort, Ladder, Search, decompositions, first_rows
 from mixreg.search.moves import swapped
 from mixreg.search.record import Record
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
@@ -47,6 +47,8 @@ Method = Literal["em", "altmin", "vb"]
 EMPTY_ROWS = 1.0
 # A component with more units than this, by its weight, has surely not.
 MANY_UNITS = 10.0
+# Rows whose moments are reported; the search looks at those of its first level.
+MOMENT_ROWS = 100_000
 # Newton steps that finish a gate on hard labels.
 GATE = Control(max_iter=50, tol=1e-14)
 
@@ -169,7 +171,7 @@ def solve(
         course = hunt.top
     else:
         course = ladder.make(raw.rows, rng)
-        starts = [mixture.prepare(course.whitening.start(1))]
+        starts = [mixture.prepare(course.whitening.start(k))]
     if k > 1 and record is None:
         tensors, start = _single_start(course.sample, course, options, rng)
         starts = [start]
@@ -242,6 +244,16 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
         return Course(mixture, sample, linear, whitening, k)
 
     return Ladder(make, rows, raw.rows, cost)
+
+
+def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:
+    """Decompositions of the moments of the data, of many rows at most."""
+    rng = np.random.default_rng(seed)
+    raw, mixture, counted = problem.source, problem.mixture, problem.source.counted()
+    raw = raw if counted is None else raw.take_units(counted)
+    near = raw if mixture.background is None else drawn_in(raw, mixture.family)
+    ladder = make_ladder(replace(problem, source=near), rng)
+    return decompositions(ladder.make(MOMENT_ROWS, rng), rng)[1]
 
 
 def _renumbered(source: MemorySource, mixture: Mixture, params: Parameters) -> Parameters:

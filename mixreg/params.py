@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 
 # Logarithms of dispersions beyond this are no numbers to compute with.
 LARGEST_LOG = 600.0
+# Standard coordinates, log dispersions and log weights are of order one: to go further
+# ahead than this is wild, and empties components or leaves the range of numbers.
+FARTHEST = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +152,24 @@ class Parameters:
         steps = [b - a for a, b in zip(at[0], at[1], strict=True)]
         bends = [c - b - s for b, c, s in zip(at[1], at[2], steps, strict=True)]
         # Log weights of a component that empties run off; they count as weights do.
-        metric = (1.0, 1.0, np.exp(at[1][2]) if self.gating.shape[-1] == 1 else 1.0)
+        constant = self.gating.shape[-1] == 1
+        metric = (1.0, 1.0, middle.weights[..., None] if constant else 1.0)
         step, bend = (
             sum(_run_squares(m * d) for m, d in zip(metric, ds, strict=True))
             for ds in (steps, bends)
         )
         length = np.clip(np.sqrt(step / np.maximum(bend, 1e-300)), 1.0, longest)
         coef, scale, gate = (
-            a + 2 * _wide(length, a) * s + _wide(length, a) ** 2 * b
-            for a, s, b in zip(at[0], steps, bends, strict=True)
+            c
+            + np.clip(
+                a - c + _wide(length, a) * (2 * s + _wide(length, a) * b), -FARTHEST, FARTHEST
+            )
+            for a, s, b, c in zip(at[0], steps, bends, at[2], strict=True)
         )
         scale = np.exp(np.clip(scale, -LARGEST_LOG, LARGEST_LOG))
+        if constant:
+            # Log weights that do not add up to one would count as a step of the next cycle.
+            gate = np.asarray(log_softmax(gate, axis=0))
         return Parameters(coef, scale, gate), length
 
     def choose(self, runs: NDArray[np.bool_], other: Parameters) -> Parameters:

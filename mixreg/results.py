@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from mixreg.diagnostics import Diagnostics, diagnose
 from mixreg.drawing import simulate
 from mixreg.errors import InputError
 from mixreg.estimates import Estimates, check_alpha
+from mixreg.fitting import data_moments
 from mixreg.inference.delta import willingness_to_pay
 from mixreg.options import whole
 from mixreg.ppl.draws import draw_vectors, predictive, stack_of
@@ -42,8 +44,12 @@ class MixRegResults(Estimates):
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """The paper's quantities, and what they mean here."""
-        weights = self._weights[: self.k]
-        return diagnose(self.solution, self.model._whitening, self.nobs, self.entropy_r2, weights)
+        weights, solution = self._weights[: self.k], self.solution
+        if solution.search is not None and solution.tensors:
+            problem = self.model.problem()
+            if solution.search.levels[0] < problem.source.rows:
+                solution = replace(solution, tensors=data_moments(problem, 0))
+        return diagnose(solution, self.model._whitening, self.nobs, self.entropy_r2, weights)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Tables in statsmodels' look: text, HTML, LaTeX, CSV."""

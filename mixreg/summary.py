@@ -119,10 +119,10 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         left.insert(1, ("Family:", family.name))
         right.insert(0, ("Link:", family.link_name))
     rows = [[a[1], f"  {b[0]}", b[1]] for a, b in zip(left, right, strict=True)]
-    rest = width - 18 - 18 - 3
+    rest = width - 18 - 19 - 3
     layout = dict(
         fmt_params,
-        colwidths=[18, rest // 2, 18, rest - rest // 2],
+        colwidths=[18, rest - rest // 2, 19, rest // 2],
         data_fmts=["%s"],
         data_aligns="rlr",
     )
@@ -179,6 +179,9 @@ def weights_frame(results: MixRegResults, alpha: float = 0.05) -> pd.DataFrame:
     with np.errstate(divide="ignore", invalid="ignore"):
         logit = np.log(pi) - np.log1p(-pi)
         half = norm.isf(alpha / 2) * weight_se / (pi * (1 - pi))
+    # Nothing is known of a weight that rounds to 0 or 1.
+    known = np.isfinite(logit) & np.isfinite(half)
+    logit, half = np.where(known, logit, 0.0), np.where(known, half, np.inf)
     lower = upper = np.ones(1)
     if len(pi) > 1:
         lower, upper = expit(logit - half), expit(logit + half)

@@ -61,24 +61,30 @@ def test_shape_of_the_design():
     assert "The design is not Gaussian" in str(d)
 
 
-def test_the_race_is_told_in_the_users_units():
+def test_the_search_is_told_in_the_users_units():
     data = lines(300).assign(y=lambda d: 1000 * d["y"])
     res = MixReg.from_formula("y ~ x1 + x2", data, k=2).fit()
-    d = res.diagnostics
-    race = res.solution.race
-    assert len(d.starts) == len(race.records)
-    assert {s.kind for s in d.starts} <= {"tensor", "subspace", "random", "partition"}
-    assert "tensor" in {s.kind for s in d.starts}
-    best = max(s.reached for s in d.starts)
-    assert res.llf - 20 < best <= res.llf + 1e-6
-    assert (d.agreed, d.finalists, d.swaps, d.accepted) == (
-        *(race.agreed, race.finalists),
-        *(race.swaps, race.accepted),
-    )
-    text = str(d)
-    assert f"Race of {len(d.starts)} starts" in text
-    assert f"{best:.4f}" in text
-    assert f"{d.agreed} of {d.finalists} starts run to the end reached the winner" in text
+    search, record = res.diagnostics.search, res.solution.search
+    kinds = {kind for m in record.maxima for kind in m.kinds}
+    assert kinds <= {"tensor", "subspace", "random", "partition", "labels"}
+    assert "tensor" in kinds
+    assert len(search.heights) == len(search.hits) == len(record.maxima)
+    assert search.heights[0] == max(search.heights)
+    assert res.llf - 1 < search.heights[0] <= res.llf + 1e-6
+    # Tensor starts count as one, wherever they end.
+    assert max(search.hits) <= search.starts
+    assert sum(search.hits) >= search.starts
+    assert (search.starts, search.chance) == (record.starts, record.chance)
+    assert (search.moves, search.accepted) == (record.moves, record.accepted)
+    assert search.levels == (300,)
+    text = str(res.diagnostics)
+    assert f"Search on 300 rows: {search.starts} starts run to the end" in text
+    assert f"{search.heights[0]:.4f}   {search.hits[0]} starts" in text
+    assert f"Moves tried against the best: {search.moves}, kept: {search.accepted}." in text
+    assert f"one more start finds a better one: {search.chance:.1%}" in text
+    header = str(res.summary())
+    assert f"{search.hits[0]} of {search.starts} starts" in header
+    assert f"{search.chance:.1%}" in header
 
 
 def test_more_components_than_the_moments_can_tell_apart():
@@ -108,7 +114,7 @@ def test_an_exact_fit_is_certified():
     assert d.noise < 1e-10
     text = str(d)
     assert "Recovery is certified" in text
-    assert "zero loss, which ended the race" in text
+    assert "The search ended with zero loss" in text
     assert "overlap" not in text
     assert "certified" in str(res.summary())
 
@@ -130,10 +136,11 @@ def test_one_component_has_nothing_to_decompose():
 
 
 @pytest.mark.parametrize("init", ["tensor", "random", TensorStart(20, 10)], ids=str)
-def test_without_a_race_it_says_so(init):
-    d = MixReg.from_formula("y ~ x1 + x2", lines(200), k=2).fit(init=init).diagnostics
-    assert d.starts == ()
-    assert "there was no race" in str(d)
+def test_without_a_search_it_says_so(init):
+    res = MixReg.from_formula("y ~ x1 + x2", lines(200), k=2).fit(init=init)
+    assert res.diagnostics.search is None
+    assert "there was no search" in str(res.diagnostics)
+    assert "Reached by:" in str(res.summary())
 
 
 def test_overlapping_components_are_called_that():

@@ -134,12 +134,11 @@ def test_wider_than_the_published_conditions():
     assert_allclose(res.coefficients.T.to_numpy()[order], truth, atol=0.15)
 
 
-def test_more_rows_than_the_race_looks_at():
+def test_more_rows_than_the_first_level_has():
     data = three_segments(30_000, seed=5)
     res = MixReg.from_formula("y ~ x1 + x2", data, k=3).fit()
     assert res.solution.search.levels[0] < res.nobs
     assert_allclose(res.coefficients.T, THREE, atol=0.03)
-    assert "sample of" in str(res.summary())
 
 
 # Starts that the user chooses

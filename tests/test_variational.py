@@ -613,7 +613,7 @@ def test_many_rows_are_sampled_for_the_start():
     y, x, _ = planes(30_000)
     res = MixReg(y, x, k=5).fit("vb")
     assert res.alive == [1, 2, 3]
-    assert "sample of" in str(res.summary())
+    assert res.diagnostics.search.levels[0] < 5000
     assert (np.diff(res.history) >= -1e-10 * np.abs(res.history[:-1])).all()
     assert_allclose(res.elbo, textbook_bound_of_rows(res), rtol=1e-10)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,9 +44,9 @@ class EM:
         """M-step for the family and the gate."""
         return self.mixture.mstep(sums.family, sums.count, sums.gate, params)
 
-    def within_bounds(self, params: Parameters) -> Parameters:
-        """Draw a leap into what the family allows."""
-        return self.mixture.family.within_bounds(params)
+    def within(self, params: Parameters) -> Parameters:
+        """The point that a leap leads to, dispersions in their bounds as an M-step's are."""
+        return replace(params, dispersion=self.mixture.family.allowed(params.dispersion))
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control

@@ -28,10 +28,12 @@ class Leaps:
         Whether a run's present point was reached by a leap.
     safe : Parameters
         Where those runs go if the leap was none to keep.
+    within : callable or None
+        Brings a point that a leap leads to back within the bounds of steps.
     """
 
-    def __init__(self, params: Any, within_bounds: Callable[[Any], Any]) -> None:
-        self.within_bounds = within_bounds
+    def __init__(self, params: Any, within: Callable[[Any], Any] | None = None) -> None:
+        self.within = within
         runs = params.coef.shape[1]
         self.phase = np.zeros(runs, dtype=np.intp)
         self.longest = np.full(runs, LONGEST)
@@ -53,7 +55,8 @@ class Leaps:
         new = goal
         if ready.any():
             ahead, length = self.first.ahead(params, goal, self.longest)
-            new = self.within_bounds(ahead).choose(ready, goal)
+            ahead = ahead if self.within is None else self.within(ahead)
+            new = ahead.choose(ready, goal)
             self.safe = goal.choose(ready, self.safe)
             self.limited = np.where(ready, length >= self.longest, self.limited)
         opens = (self.phase != 1) & ~fell

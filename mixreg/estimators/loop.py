@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,14 +60,6 @@ class Estimator(Protocol):
 
     def finished(self, sums: Any, before: Any, control: Control) -> list[Reason | None]:
         """Say for each run why it is finished, or None. `before` is None at first."""
-        ...
-
-
-class LeapingEstimator(Estimator, Protocol):
-    """An algorithm whose steps can be continued by leaps."""
-
-    def within_bounds(self, params: Any) -> Any:
-        """Draw a leap into what is allowed."""
         ...
 
 
@@ -158,9 +150,7 @@ def iterate(
     base = params
     before: Any = None
     share = np.ones(n_runs)
-    leaps = None
-    if control.leaps:
-        leaps = Leaps(params, cast(LeapingEstimator, estimator).within_bounds)
+    leaps = Leaps(params, getattr(estimator, "within", None)) if control.leaps else None
     for iteration in range(control.max_iter + 1):
         sums = estimator.sweep(source, iteration, params)
         fell = _fell(sums, before if estimator.monotone else None)

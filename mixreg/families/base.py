@@ -260,7 +260,13 @@ class Family:
         # Far from the maximum the curvature can be of the wrong sign.
         step = score / np.maximum(np.abs(info), 1e-3 * np.abs(score) + 1e-12 * size + 1e-300)
         change = np.exp(np.clip(step, -SCALE_STEP, SCALE_STEP))
-        new = np.clip(dispersion * change, *self.scale_range)
+        return self.allowed(dispersion * change)
+
+    def allowed(self, dispersion: Array) -> Array:
+        """Dispersions (k, [runs]), those out of bounds moved to them."""
+        if self.dispersion_name is None:
+            return dispersion
+        new = np.clip(dispersion, *self.scale_range)
         return np.maximum(new, self.variance_ratio * new.max(axis=0)) if self.collapses else new
 
     def flat_score(self, sums: FamilyStatistics, params: Parameters) -> Array:
@@ -272,15 +278,6 @@ class Family:
     def mean_square(self, sums: FamilyStatistics) -> Array:
         """Mean squared residual of each run; infinite where zero proves nothing."""
         return np.full(sums.size.shape[1:], np.inf)
-
-    def within_bounds(self, params: Parameters) -> Parameters:
-        """The same parameters with dispersions drawn into what they may be."""
-        if self.dispersion_name is None:
-            return params
-        spread = np.clip(params.dispersion, *self.scale_range)
-        if self.collapses and not self.equal_dispersion:
-            spread = np.maximum(spread, self.variance_ratio * spread.max(axis=0))
-        return replace(params, dispersion=spread)
 
     def bound_binds(self, params: Parameters) -> bool:
         """Whether the smallest dispersion sits at its bound."""

@@ -28,6 +28,10 @@ from mixreg.params import Parameters
 
 Array = NDArray[np.float64]
 
+# Data are standardised, so this least variance is far below any real noise; it only
+# keeps an exact fit finite.
+FLOOR = 1e-24
+
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -128,16 +132,17 @@ class Gaussian(Family):
 
     def variances(self, squares: Array, size: Array) -> Array:
         """Residual variances from sums of squares, common or bounded, (k, [runs])."""
-        total = size.sum(axis=0)
-        # Data are standardised, so this floor is far below any real noise; it
-        # only keeps an exact fit finite.
-        floor = 1e-24
+        total, floor = size.sum(axis=0), FLOOR
         if self.equal_dispersion:
             common = np.maximum(squares.sum(axis=0) / total, floor)
             return np.broadcast_to(common, size.shape).copy()
         variance = squares / np.maximum(size, 1e-12 * total)
         variance = bounded_variances(variance, size, self.variance_ratio)
         return np.maximum(variance, floor)
+
+    def allowed(self, dispersion: Array) -> Array:
+        """Variances (k, [runs]), those out of bounds moved to them."""
+        return np.maximum(dispersion, np.maximum(self.variance_ratio * dispersion.max(0), FLOOR))
 
     def common(self) -> Gaussian:
         """The same family with one variance for all components."""

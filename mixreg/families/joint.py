@@ -112,14 +112,6 @@ class Joint(Family):
         """Power of each response's dispersion."""
         return tuple(family.dispersion_power for family in self.families)
 
-    def within_bounds(self, params: Parameters) -> Parameters:
-        """The dispersions of each response drawn into what they may be."""
-        spread = [
-            family.within_bounds(replace(params, dispersion=params.dispersion[..., i])).dispersion
-            for i, family in enumerate(self.families)
-        ]
-        return replace(params, dispersion=np.stack(spread, axis=-1))
-
     def common(self) -> Joint:
         """The same families with one dispersion for all components."""
         parts = tuple(family.common() for family in self.families)
@@ -239,6 +231,17 @@ class Joint(Family):
                 score, info, size = sums.spread[:, i]
                 out[..., i] = family.next_dispersion(score, info, size, out[..., i])
         return out
+
+    def flat_score(self, sums: FamilyStatistics, params: Parameters) -> Array:
+        """Scores of each component's coefficients and log dispersions, (k, p + m), of one run."""
+        scaled = [i for i, name in enumerate(self.scale_name) if name is not None]
+        scales = sums.spread[0, scaled, :, 0].T / np.array(self.scale_power)[scaled]
+        return np.column_stack([sums.xe[:, 0], scales])
+
+    def allowed(self, dispersion: Array) -> Array:
+        """Dispersions of all responses, those out of bounds moved to them."""
+        each = [family.allowed(dispersion[..., i]) for i, family in enumerate(self.families)]
+        return np.stack(each, axis=-1)
 
     def bound_binds(self, params: Parameters) -> bool:
         """Whether a bound on some response's dispersion binds."""

@@ -142,6 +142,17 @@ def find_subspace(sample: MemorySource, whitening: Whitening, k: int) -> Array:
     return deviation_subspace(sample.sweep(task), whitening.has_constant, k)
 
 
+def decompositions(
+    course: Course, rng: np.random.Generator
+) -> tuple[Array, tuple[TensorResult, ...]]:
+    """Subspace of the components, and the moments decomposed within it."""
+    linear, white, k = course.linear, course.linear_whitening, course.k
+    subspace = find_subspace(linear, white, k)
+    span = np.linalg.qr(np.column_stack([white.pooled, subspace]))[0]
+    options = TensorStart(n_starts=30 * k, n_iter=20)
+    return subspace, tuple(tensor_results(linear, white.has_constant, k, options, rng, within=span))
+
+
 class Search:
     """One search, level by level.
 
@@ -301,14 +312,8 @@ class Search:
 
     def prepare(self, course: Course) -> None:
         """Moments of the first level."""
-        if not course.mixture.family.moments:
-            return
-        linear, white, k = course.linear, course.linear_whitening, course.k
-        self.subspace = find_subspace(linear, white, k)
-        span = np.linalg.qr(np.column_stack([white.pooled, self.subspace]))[0]
-        options = TensorStart(n_starts=30 * k, n_iter=20)
-        found = tensor_results(linear, white.has_constant, k, options, self.rng, within=span)
-        self.tensors = tuple(found)
+        if course.mixture.family.moments:
+            self.subspace, self.tensors = decompositions(course, self.rng)
 
     def round(
         self, course: Course, there: Sequence[Maximum] = ()

@@ -1,0 +1,281 @@
+"""The search: what it finds, what it reports, and what it leaves alone."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from mixreg import MixReg, fitting
+from mixreg.estimators.expectation import Posterior
+from mixreg.fitting import make_ladder
+from mixreg.search.course import race
+from mixreg.search.levels import ROUND, Effort, Ladder, Search, first_rows
+from mixreg.search.moves import MOVES, dealt, defend, fix_known, moved
+from mixreg.simulate import mixture_of_regressions
+from mixreg.threads import one_thread
+from tests.samples import lines
+
+DESIGNS = {
+    # Components, weights, residual deviations, rows.
+    "two lines": ([[1, 2], [-1, -1]], [0.7, 0.3], [0.5, 0.5], 300),
+    "three lines": ([[3, 1], [0, -1], [-3, 0.5]], [0.4, 0.4, 0.2], [0.6, 0.4, 0.8], 600),
+    "parallel lines": ([[-2, 1], [0, 1], [2, 1]], [0.4, 0.3, 0.3], [0.3, 0.3, 0.3], 500),
+    "a small one": ([[1, 1, 0], [-1, 0, 1], [4, -1, -1]], [0.6, 0.35, 0.05], [0.4] * 3, 800),
+    "four planes": (
+        [[2, 1, 0, 0], [-2, 0, 1, 0], [0, 0, 0, 2], [0, -2, 0, -2]],
+        [0.25] * 4,
+        [0.4, 0.4, 0.4, 0.4],
+        1000,
+    ),
+    "many rows": ([[1, 1, 0], [-1, 0, 1], [3, -1, -1]], [0.5, 0.3, 0.2], [0.7] * 3, 12_000),
+}
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_default_fit_reaches_em_from_the_truth(name, seed):
+    coef, weights, noise, n = DESIGNS[name]
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, len(coef[0]) - 1))])
+    drawn = mixture_of_regressions(X, np.array(coef, float), weights, noise, seed=rng)
+    model = MixReg(drawn.y, X, k=len(coef))
+    found, truth = model.fit(cov_type="none"), model.fit(init=drawn.labels, cov_type="none")
+    assert found.llf > truth.llf - 0.01
+
+
+# The same again
+
+
+def test_the_same_seed_gives_the_same_result_to_the_last_bit():
+    data = lines(3000, noise=1.0)
+    model = MixReg.from_formula("y ~ x1 + x2", data, k=3)
+    first, again = model.fit(seed=5), model.fit(seed=5)
+    assert_array_equal(first.params, again.params)
+    assert first.llf == again.llf
+    assert first.diagnostics.search == again.diagnostics.search
+
+
+def blas_threads() -> set[int]:
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+def test_threads_do_not_matter():
+    model = MixReg.from_formula("y ~ x1 + x2", lines(2000, noise=1.0), k=3)
+    with threadpool_limits(1, user_api="blas"):
+        one = model.fit()
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        two = model.fit()
+        assert blas_threads() == before
+    assert_array_equal(one.params, two.params)
+    assert_array_equal(one.bse, two.bse)
+    assert one.diagnostics.search == two.diagnostics.search
+
+
+def test_a_fit_holds_linear_algebra_to_one_thread(monkeypatch):
+    seen = []
+    original = fitting.run_em
+
+    def watched(*args, **options):
+        seen.append(blas_threads())
+        return original(*args, **options)
+
+    monkeypatch.setattr(fitting, "run_em", watched)
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        MixReg.from_formula("y ~ x1", lines(100), k=2).fit(n_init=2)
+        assert blas_threads() == before
+    assert seen
+    assert all(threads == {1} for threads in seen)
+
+
+def raise_inside() -> None:
+    with one_thread():
+        assert blas_threads() == {1}
+        raise ValueError
+
+
+def test_the_number_of_threads_is_put_back_after_an_error():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with pytest.raises(ValueError):  # noqa: PT011
+            raise_inside()
+        assert blas_threads() == before
+
+
+# What is reported
+
+
+def test_one_start_means_one_start_and_no_moves():
+    res = MixReg.from_formula("y ~ x1 + x2", lines(300, noise=1.0), k=3).fit(n_init=1)
+    search = res.diagnostics.search
+    assert (search.starts, search.moves, search.accepted) == (1, 0, 0)
+    assert sum(search.hits) >= 1
+    assert search.chance == 1.0
+    assert Effort(1).starts == 1
+    assert Effort(1).patience(4) == 0
+
+
+@pytest.mark.parametrize("n_init", [2, 16])
+def test_starts_and_hits_add_up(n_init):
+    res = MixReg.from_formula("y ~ x1 + x2", lines(400, noise=1.5), k=3).fit(n_init=n_init)
+    search, record = res.diagnostics.search, res.solution.search
+    assert 1 < search.starts <= 6 * n_init
+    kinds = [kind for m in record.maxima for kind in m.kinds]
+    assert len(kinds) - max(0, kinds.count("tensor") - 1) == search.starts
+    assert search.hits == tuple(m.hits for m in record.maxima)
+    assert 0 <= search.chance <= 1
+    assert search.accepted <= search.moves
+    assert search.levels == (400,)
+    text = str(res.diagnostics)
+    assert f"Search on 400 rows: {search.starts} starts run to the end" in text
+    assert text.count(" start") >= 2
+    assert f"kept: {search.accepted}." in text
+
+
+def test_levels_grow_to_all_rows():
+    res = MixReg.from_formula("y ~ x1 + x2", lines(40_000, noise=2.0), k=2).fit(cov_type="none")
+    levels = res.diagnostics.search.levels
+    assert levels[0] == 600
+    assert max(levels) <= 40_000
+    assert "600" in str(res.diagnostics)
+
+
+def test_rows_of_the_first_level():
+    assert first_rows(1000, 1000, 1000, 2, 3) == 1000  # Half of them would not be worth it.
+    assert first_rows(100_000, 100_000, 100_000, 2, 3) == 600
+    assert first_rows(100_000, 100_000, 100_000, 5, 20) == 1500
+    # Groups of ten rows: forty for each component.
+    assert first_rows(100_000, 10_000, 100_000, 4, 3) == 1600
+
+
+# Moves
+
+
+def table(n: int = 240) -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    z = np.repeat(rng.integers(0, 3, n // 4), 4)
+    x, v = rng.standard_normal((2, n))
+    y = np.array([3.0, 0.0, -3.0])[z] + np.array([1, -1, 0.5])[z] * x
+    known = np.where(np.arange(n) % 12 < 4, z + 1.0, np.nan)
+    return pd.DataFrame(
+        {
+            "y": y + 0.7 * rng.standard_normal(n),
+            "x": x,
+            "v": v,
+            "c": rng.poisson(np.exp(0.5 * z + 0.2 * x)),
+            "g": np.repeat(np.arange(n // 4), 4),
+            "u": np.repeat(rng.standard_normal(n // 4), 4),
+            "known": known,
+            "w": np.repeat(rng.integers(1, 4, n // 4), 4),
+        }
+    )
+
+
+MODELS = {
+    "rows": ("y ~ x + v", {}),
+    "groups": ("y ~ x + v", {"groups": "g", "weights": "w"}),
+    "known": ("y ~ x + v", {"known_labels": "known"}),
+    "known groups": ("y ~ x + v", {"known_labels": "known", "groups": "g"}),
+    "shared": ("y ~ x + v", {"shared": ["v"]}),
+    "only": ("y ~ x + v", {"only": {"v": [1, 3]}}),
+    "noise": ("y ~ x + v", {"noise": True}),
+    "known noise": ("y ~ x + v", {"noise": True, "known_labels": "known"}),
+    "gate": ("y ~ x + v", {"concomitant": "~ u", "groups": "g"}),
+    "counts": ("c ~ x + v", {"family": "poisson", "known_labels": "known"}),
+    "joint": (["y ~ x", "c ~ x"], {"family": ["gaussian", "poisson"], "known_labels": "known"}),
+    "equal": ("y ~ x + v", {"equal_variance": True}),
+}
+
+
+@pytest.fixture(params=MODELS)
+def course(request):
+    formula, options = MODELS[request.param]
+    data = table()
+    problem = MixReg.from_formula(formula, data, k=3, **options).problem()
+    rng = np.random.default_rng(0)
+    ladder = make_ladder(problem, rng)
+    return ladder.make(ladder.rows, rng)
+
+
+def settled(course):
+    """Some fit on a course, from a round of starts."""
+    hunt = Search(make_ladder_of(course), Effort(2), np.random.default_rng(1))
+    hunt.prepare(course)
+    new, _ = hunt.round(course)
+    return max((m.fit for m in new), key=lambda fit: fit.objective)
+
+
+def make_ladder_of(course):
+    return Ladder(lambda rows, rng: course, course.sample.rows, course.sample.rows, 1)
+
+
+def test_every_move_goes_through(course):
+    fit, rng = settled(course), np.random.default_rng(2)
+    mixture, source = course.mixture, course.source
+    stack = moved(course, fit.params, 0, 2 * len(MOVES), rng)
+    assert stack.coef.shape == (3, 2 * len(MOVES), fit.params.coef.shape[1])
+    assert np.isfinite(stack.coef).all()
+    if mixture.shared:
+        common = stack.coef[..., -mixture.shared :]
+        assert_allclose(common, np.broadcast_to(common[0], common.shape), atol=1e-10)
+    for j, i in mixture.absent:
+        assert_array_equal(stack.coef[j, :, i], 0.0)
+    assert stack.gating.shape[0] == fit.params.gating.shape[0]
+    for end in race(course, stack, fit.objective, warm=10):
+        assert np.isfinite(end.objective)
+        posterior = source.sweep(Posterior(mixture), end.params).join()
+        known = source.block.known
+        if known is not None:
+            units = np.flatnonzero(known >= 0)
+            assert_allclose(posterior[known[units], units], 1.0)
+
+
+def test_moves_only_raise_what_a_fit_is_worth(course):
+    fit = settled(course)
+    result = defend(course, fit, 12, 1e9, np.random.default_rng(3))
+    assert result.tried >= 12
+    assert 0 <= result.accepted <= result.tried
+    assert result.spent > 0
+    if result.accepted == 0:
+        assert result.fit.objective > fit.objective - 0.3
+
+
+@pytest.mark.parametrize("kind", ["merge", "split", "shuffle"])
+def test_units_are_dealt_to_someone(kind):
+    rng = np.random.default_rng(0)
+    posterior = rng.dirichlet([1, 1, 1, 1], 50).T
+    before = posterior.copy()
+    for _ in range(20):
+        resp = dealt(posterior, kind, rng)
+        assert_allclose(resp.sum(axis=0), 1.0)
+        assert (resp >= 0).all()
+        assert np.abs(resp - posterior).max() > 0.1
+    assert_array_equal(posterior, before)
+
+
+def test_known_labels_stay_known():
+    source = MixReg.from_formula("y ~ x", table(), k=3, known_labels=table()["known"]).source
+    block = source.as_block()
+    resp = np.full((3, 5, block.units), 1 / 3)
+    fixed = fix_known(block, resp.copy())
+    units = np.flatnonzero(block.known >= 0)
+    assert_array_equal(fixed[:, 2, units], np.arange(3)[:, None] == block.known[units])
+    others = np.flatnonzero(block.known < 0)
+    assert_array_equal(fixed[..., others], resp[..., others])
+
+
+def test_a_round_has_starts_of_every_kind():
+    problem = MixReg.from_formula("y ~ x + v", table(), k=3).problem()
+    rng = np.random.default_rng(0)
+    ladder = make_ladder(problem, rng)
+    hunt = Search(ladder, Effort(), rng)
+    hunt.prepare(hunt.top)
+    new, exact = hunt.round(hunt.top)
+    assert exact is None
+    kinds = [m.kinds[0] for m in new]
+    assert set(kinds) == {"tensor", "labels", "subspace", "partition", "random"}
+    assert hunt.starts_run == ROUND
+    assert hunt.budget > 0
+    assert hunt.spent > 0
