@@ -109,7 +109,7 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         ("ICL:", _number(results.icl)),
         ("Entropy R²:", f"{results.entropy_r2:.3f}"),
         ("Reached by:", reached),
-        ("Better possible:", better),
+        ("Chance of better:", better),
     ]
     if results.solution.elbo is not None:
         left.append(("Prior:", "see notes"))
