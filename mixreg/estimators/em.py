@@ -64,7 +64,7 @@ class EM:
 
 # A run that would have to keep its pace for this many iterations has no hope, but
 # for a little more than that.
-PACE, MARGIN = 50.0, 5.0
+PACE, MARGIN = 100.0, 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Choice(Family):
 
     name: ClassVar[str] = "choice"
     title: ClassVar[str] = "Conditional Logits"
-    stack_gain: ClassVar[float] = 1.3
+    stack_gain: ClassVar[float] = 1.7
 
     @property
     def link_name(self) -> str:

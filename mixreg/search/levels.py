@@ -57,6 +57,8 @@ CLEARLY = 3.0
 MOST_SHARE, PROMOTED, AGREED = 0.4, 3, 0.6
 # Shares of the budget: rounds on one sample, rounds with what they promote, moves.
 FOR_STARTS, FOR_ROUNDS, FOR_MOVES = 0.35, 0.65, 0.3
+# Nothing is begun that would overdraw a share by more than this.
+OVERDRAFT = 1.2
 # What a plain start takes beside its iterations on a stack: Newton's steps and
 # standard errors, in iterations; more of them because it goes to the end.
 MORE_ITERATIONS, FINAL_COST = 1.5, 15
@@ -65,6 +67,8 @@ FLOOR = 2.5e8
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
 SCARCE, MORE_IF_SCARCE = 5, 20
+# Rows on a lattice make many maxima too, as components turn exact.
+MORE_ON_LATTICE = 2
 # Mean squared residual (unit variance) that makes a run worth certifying.
 PROMISING = 1e-9
 # Kinds of starts, in turn.
@@ -270,6 +274,9 @@ class Search:
         paid = dict.fromkeys((self.ladder.rows, self.sample_rows()), 0.0)
         while self.starts_run < self.effort.starts and self.spent < FOR_ROUNDS * self.budget:
             size, before = min(paid, key=lambda size: paid[size]), self.spent
+            share = size / self.ladder.rows
+            if before + share * self.round_cost > OVERDRAFT * FOR_ROUNDS * self.budget:
+                break
             course = self.course(size)
             new, _ = self.round(course, pool if course is self.top else [])
             if course is self.top:
@@ -291,6 +298,11 @@ class Search:
         new = [m for m in moved if not m.hits]
         return self.climb(self.top, new, maxima) if new else maxima
 
+    @property
+    def round_cost(self) -> float:
+        """What a round on all rows costs, about: half of its runs go to the end."""
+        return 0.75 * ROUND * self.iterations * self.ladder.cost
+
     def sample_rows(self) -> int:
         """Rows of the samples of later rounds: between those of the first level and all."""
         return int(np.sqrt(self.ladder.first * MOST_SHARE * self.ladder.rows))
@@ -300,10 +312,13 @@ class Search:
 
         Either nearly all maxima have been seen, or at least half of the starts ended at
         a few, no more than three, that are clearly better than all others: twins that
-        some rows tell apart, and more rows will not.
+        some rows tell apart, and more rows will not. A sample of counts or choices says
+        too little for the latter.
         """
         if unseen(maxima) < ENOUGH:
             return True
+        if course is not self.top and not course.mixture.family.linear:
+            return False
         hits = sorted(m.hits for m in maxima)[-SEVERAL:]
         if hits[-1] < SEVERAL or 2 * sum(hits) < self.starts_run:
             return False
@@ -343,7 +358,9 @@ class Search:
             self.set_budget(course, fits)
         rounds = frozenset([self.rounds])
         pairs = zip(order, fits, strict=True)
-        return [Maximum(fit, (kinds[i],), rounds) for i, fit in pairs], None
+        # Runs that were abandoned ended at no maximum; they count as starts.
+        ended = [(kinds[i], fit) for i, fit in pairs if fit.reason != "abandoned"]
+        return [Maximum(fit, (kind,), rounds) for kind, fit in ended], None
 
     def make_round(self, course: Course) -> tuple[list[str], Parameters]:
         """Starts of several kinds, the tensor's among the first."""
@@ -434,6 +451,8 @@ class Search:
         self.budget = max(self.effort.runs * plain * family.stack_gain, floor)
         if self.scarce(course):
             self.budget *= MORE_IF_SCARCE
+        elif course.lattice:
+            self.budget *= MORE_ON_LATTICE
 
     def record(self, maxima: list[Maximum], exact: bool = False) -> Record:
         """What was found, best first."""

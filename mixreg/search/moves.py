@@ -217,7 +217,10 @@ def defend(
     least = 1e-6 * source.block.units**0.5
     tried = failed = accepted = 0
     spent = 0.0
-    while failed < patience and spent < budget and fit.reason != "exact":
+    cost = MOVE_COST * batch * rows
+    while (
+        failed < patience and fit.reason != "exact" and (spent + cost < 1.2 * budget or not tried)
+    ):
         if progress is not None:
             progress(tried, fit.objective)
         starts = moved(course, fit.params, tried, batch, rng)
