@@ -26,7 +26,7 @@ from mixreg.search.candidates import feasible, make_starts, numbered
 from mixreg.search.chance import worth
 from mixreg.search.course import Course, race
 from mixreg.search.moments import TakeDeviations, deviation_subspace
-from mixreg.search.moves import defend
+from mixreg.search.moves import MOVE_COST, defend
 from mixreg.search.record import SAME_HEIGHT, Maximum, Record, chance_of_better, merged, unseen
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import MemorySource
@@ -48,8 +48,8 @@ ROUND = 8
 # A search stops starting when the chance of another maximum is below this, ...
 ENOUGH = 0.05
 # ... or when so many starts, or rounds on rows of their own, ended at one that is
-# better than all others.
-SEVERAL = 3
+# better than all others; twins count as one if they are few.
+SEVERAL, FEW = 3, 5
 # A maximum is clearly worse if it is so by this many standard errors.
 CLEARLY = 3.0
 # Later rounds see no more than this share of all rows; of each round so many maxima
@@ -59,9 +59,10 @@ MOST_SHARE, PROMOTED, AGREED = 0.4, 3, 0.6
 FOR_STARTS, FOR_ROUNDS, FOR_MOVES = 0.35, 0.65, 0.3
 # Nothing is begun that would overdraw a share by more than this.
 OVERDRAFT = 1.2
-# What a plain start takes beside its iterations on a stack: Newton's steps and
-# standard errors, in iterations; more of them because it goes to the end.
-MORE_ITERATIONS, FINAL_COST = 1.5, 15
+# What a plain start takes beside the iterations of a run in a stack: more of them,
+# because it goes to the end, and Newton's steps and standard errors, which cost the
+# more the more coefficients there are.
+MORE_ITERATIONS, FINAL_EACH = 1.5, 0.55
 # Least a search may cost, in multiplications, about.
 FLOOR = 2.5e8
 # With fewer rows than this for each coefficient there are many maxima, and only an
@@ -219,7 +220,14 @@ class Search:
                 break
             course = self.course(rows)
             maxima = self.climb(course, maxima)
+        if self.settled and self.ladder.first < self.ladder.rows and self.few_rows():
+            maxima = self.challenge(self.top, self.climb(self.top, maxima))
         return self.record(maxima)
+
+    def few_rows(self) -> bool:
+        """Whether some moves on all rows cost next to nothing."""
+        k, p = self.top.k, self.top.sample.x.shape[1]
+        return ROUND * MOVE_COST * self.ladder.cost * k * (p * (p + 1) / 2 + 60) < FLOOR
 
     # Starts
 
@@ -311,7 +319,7 @@ class Search:
         """Whether one more start would hardly find anything better.
 
         Either nearly all maxima have been seen, or at least half of the starts ended at
-        a few, no more than three, that are clearly better than all others: twins that
+        a few that are clearly better than all others: twins that
         some rows tell apart, and more rows will not. A sample of counts or choices says
         too little for the latter.
         """
@@ -319,11 +327,11 @@ class Search:
             return True
         if course is not self.top and not course.mixture.family.linear:
             return False
-        hits = sorted(m.hits for m in maxima)[-SEVERAL:]
+        hits = sorted(m.hits for m in maxima)[-FEW:]
         if hits[-1] < SEVERAL or 2 * sum(hits) < self.starts_run:
             return False
         left = self.contenders(course, maxima)
-        return len(left) <= SEVERAL and 2 * sum(m.hits for m in left) >= self.starts_run
+        return len(left) <= FEW and 2 * sum(m.hits for m in left) >= self.starts_run
 
     def prepare(self, course: Course) -> None:
         """Moments of the first level."""
@@ -446,7 +454,7 @@ class Search:
         """What the search may cost, by what plain starts on all rows would."""
         self.iterations = float(np.mean([fit.n_iter for fit in fits])) + 1
         family, (k, p) = course.mixture.family, fits[0].params.coef.shape
-        plain = self.ladder.cost * (MORE_ITERATIONS * self.iterations + FINAL_COST)
+        plain = self.ladder.cost * (MORE_ITERATIONS * self.iterations + FINAL_EACH * k * p)
         floor = FLOOR / (k * (p * (p + 1) / 2 + 60)) * self.effort.n_init / 16
         self.budget = max(self.effort.runs * plain * family.stack_gain, floor)
         if self.scarce(course):

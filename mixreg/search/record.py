@@ -17,9 +17,9 @@ Array = NDArray[np.float64]
 
 # Two runs ended at one maximum if their linear predictors differ by less than
 # this many standard errors of one (root mean square), and ...
-SAME_POINT = 0.5
+SAME_POINT = 0.3
 # ... if the log-likelihoods they are heading for differ by less than this.
-SAME_HEIGHT = 0.2
+SAME_HEIGHT = 0.05
 
 # Maxima within this of the winner are run to the end; others, at most so many, only
 # where chance explains part of all ends.
