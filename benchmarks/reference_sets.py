@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np  # noqa: F401 (formulas name it)
+
 from benchmarks.reference_glm import declare
 from mixreg import MixReg
 from tests.reference import Reference, cases

@@ -12,7 +12,17 @@ from mixreg.estimators.loop import Fit
 from mixreg.families import Gaussian
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters, log_gating
-from mixreg.search.chance import CAUTION, EMPTY, Gains, TakeGains, bought, suspects, tight, worth
+from mixreg.search.chance import (
+    EMPTY,
+    LIKELY,
+    POSSIBLE,
+    Gains,
+    TakeGains,
+    bought,
+    suspects,
+    tight,
+    worth,
+)
 from mixreg.search.record import SAME_HEIGHT, Maximum, distance, expected_end, merged, same, unseen
 from mixreg.sources import MemorySource
 from tests.samples import random_mixture
@@ -119,11 +129,16 @@ def test_gains_are_what_is_lost_without_a_component():
 
 def test_what_chance_buys_by_hand():
     gains = Gains(*np.array([[[50.0]], [[10.0]], [[10.0]]]), 100.0, 100.0)
-    lines = np.log(comb(100, 2)) + CAUTION
-    assert_allclose(bought(gains, 2, grouped=False), lines * 10 / 8)
+    lines = np.log(comb(100, 2))
+    assert_allclose(bought(gains, 2, False, doubt=True), (lines + np.log(POSSIBLE)) * 10 / 8)
+    # Any two of its ten rows lead to the same line.
+    likely = lines - np.log(comb(10, 2)) + np.log(LIKELY)
+    assert_allclose(bought(gains, 2, grouped=False), likely * 10 / 8)
     # Five rows a group: one group gives a line, and there are twenty of them.
     groups = Gains(*np.array([[[50.0]], [[10.0]], [[2.0]]]), 100.0, 20.0)
-    assert_allclose(bought(groups, 2, grouped=True), (np.log(20) + CAUTION) * 10 / 8)
+    assert_allclose(bought(groups, 2, True, doubt=True), np.log(20 * POSSIBLE) * 10 / 8)
+    # Either of its two groups leads to it.
+    assert_allclose(bought(groups, 2, grouped=True), np.log(20 / 2 * LIKELY) * 10 / 8)
     few = Gains(*np.array([[[50.0]], [[2.0]], [[2.0]]]), 100.0, 100.0)
     assert np.isinf(bought(few, 2, grouped=False))
 
@@ -188,16 +203,16 @@ def test_components_in_another_order_are_the_same_maximum():
 def test_runs_that_ended_at_one_maximum_are_counted_together():
     params, far = random_mixture(3, 2), random_mixture(3, 2, seed=5)
     maxima = [
-        Maximum(fit_at(far, -9.0), ("labels",), frozenset([1])),
-        Maximum(fit_at(params, -5.01), ("tensor",), frozenset([1])),
-        Maximum(fit_at(params.permute([1, 0, 2]), -5.0), ("random",), frozenset([2])),
-        Maximum(fit_at(params.permute([1, 2, 0]), -5.02), ("tensor",), frozenset([1])),
+        Maximum(fit_at(far, -9.0), ("labels",)),
+        Maximum(fit_at(params, -5.01), ("tensor",)),
+        Maximum(fit_at(params.permute([1, 0, 2]), -5.0), ("random",), 1),
+        Maximum(fit_at(params.permute([1, 2, 0]), -5.02), ("tensor",)),
     ]
     best, other = merged(maxima, 1000.0)
     assert best.fit.objective == -5.0
     assert sorted(best.kinds) == ["random", "tensor", "tensor"]
     assert best.hits == 2  # The tensor's starts are not independent of each other.
-    assert best.rounds == {1, 2}
+    assert best.arrivals == 1
     assert other.kinds == ("labels",)
     assert [m.fit.objective for m in merged(maxima[::-1], 1000.0)] == [-5.0, -9.0]
 

@@ -16,8 +16,8 @@ from scipy.stats import binom, gamma, nbinom, norm, poisson
 from mixreg import MixReg
 from mixreg.blocks import Block
 from mixreg.errors import ConvergenceWarning, InputError
-from mixreg.families import Family, NegativeBinomial, Poisson, make_family
-from mixreg.families.binomial import softplus
+from mixreg.families import Binomial, Family, NegativeBinomial, Poisson, make_family
+from mixreg.families.links import logistic
 from mixreg.families.rising import LARGE, rising_sums
 from mixreg.families.statistics import cross_sums
 from mixreg.metrics import adjusted_rand_index
@@ -759,8 +759,18 @@ def test_sums_over_choice_sets_are_those_of_the_formula(ragged, size):
         assert_allclose(sums.xe[j, run], xe, rtol=1e-9, atol=1e-10)
 
 
-def test_log_chances_are_exact_far_out():
+def test_chances_are_exact_far_out():
+    eta = np.array([-800.0, -700.0, -40.0, -1e-9, 0.0, 1e-9, 30.0, 40.0, 800.0])
+    with mpmath.workdps(400):
+        exact = [float(1 / (1 + mpmath.exp(-mpmath.mpf(e)))) for e in eta]
+    assert_allclose(logistic(eta), exact, rtol=1e-14, atol=5e-324)
+
+
+@pytest.mark.parametrize("y", [0.0, 1.0])
+def test_log_chances_are_exact_far_out(y):
     eta = np.array([-800.0, -40.0, -1e-9, 0.0, 1e-9, 30.0, 40.0, 800.0])
     with mpmath.workdps(400):
-        exact = [float(mpmath.log1p(mpmath.exp(mpmath.mpf(e)))) for e in eta]
-    assert_allclose(softplus(eta), exact, rtol=1e-15)
+        signed = [(2 * y - 1) * mpmath.mpf(e) for e in eta]
+        exact = [float(-mpmath.log1p(mpmath.exp(-s))) for s in signed]
+    rows = Binomial().rows_at(np.full(eta.shape, y), eta, np.ones(1), None)
+    assert_allclose(Binomial().density(rows), exact, rtol=1e-15, atol=1e-15)

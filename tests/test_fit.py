@@ -360,16 +360,19 @@ def test_a_ratio_near_one_is_nearly_the_model_with_one_variance():
     assert_allclose(bound.coefficients, equal.coefficients, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(3, 9))
-def test_a_few_rows_on_a_line_by_chance_are_no_segment(seed):
-    # Overlapping components: accidents of a few rows have the higher likelihood here.
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(500)
-    y = np.where(rng.random(500) < 0.5, 0.5, -0.5) * x + rng.standard_normal(500)
-    res = MixReg.from_formula("y ~ x", {"x": x, "y": y}, k=2).fit()
-    assert res.weights.min() > 0.1
-    assert res.scale.min() > 0.3
-    assert res.solution.suspects == ()
+def test_a_few_rows_on_a_line_by_chance_are_no_segment():
+    # Overlapping components: accidents of a few rows have the higher likelihood here. Where one
+    # is as large as a real segment could be, it is chosen, and told.
+    chosen = 0
+    for seed in range(3, 15):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal(500)
+        y = np.where(rng.random(500) < 0.5, 0.5, -0.5) * x + rng.standard_normal(500)
+        res = MixReg.from_formula("y ~ x", {"x": x, "y": y}, k=2).fit()
+        lines = np.flatnonzero((res.weights < 0.1) & (res.scale < 0.3))
+        chosen += bool(lines.size)
+        assert set(lines) <= set(res.solution.suspects)
+    assert chosen <= 2
 
 
 def test_a_start_on_a_few_rows_is_called_suspect():

@@ -11,7 +11,8 @@ from mixreg.estimators.expectation import Posterior
 from mixreg.fitting import make_ladder
 from mixreg.search.course import race
 from mixreg.search.levels import ROUND, Effort, Ladder, Search, first_rows
-from mixreg.search.moves import MOVES, dealt, defend, fix_known, moved
+from mixreg.search.moves import MOVES, dealt, fix_known, kinds_of_moves, moved
+from mixreg.search.record import merged
 from mixreg.simulate import mixture_of_regressions
 from mixreg.threads import one_thread
 from tests.samples import lines
@@ -137,17 +138,20 @@ def test_starts_and_hits_add_up(n_init):
 def test_levels_grow_to_all_rows():
     res = MixReg.from_formula("y ~ x1 + x2", lines(40_000, noise=2.0), k=2).fit(cov_type="none")
     levels = res.diagnostics.search.levels
-    assert levels[0] == 600
+    assert levels[0] == 1000
     assert max(levels) <= 40_000
-    assert "600" in str(res.diagnostics)
+    assert "1,000" in str(res.diagnostics) or "1000" in str(res.diagnostics)
 
 
 def test_rows_of_the_first_level():
-    assert first_rows(1000, 1000, 1000, 2, 3) == 1000  # Half of them would not be worth it.
-    assert first_rows(100_000, 100_000, 100_000, 2, 3) == 600
-    assert first_rows(100_000, 100_000, 100_000, 5, 20) == 1500
+    assert first_rows(1000, 1000, 1000, 2, 3, True) == 1000  # Half would not be worth it.
+    assert first_rows(100_000, 100_000, 100_000, 2, 3, True) == 1000
+    assert first_rows(100_000, 100_000, 100_000, 2, 3, False) == 2500
+    assert first_rows(100_000, 100_000, 100_000, 5, 20, True) == 1500
     # Groups of ten rows: forty for each component.
-    assert first_rows(100_000, 10_000, 100_000, 4, 3) == 1600
+    assert first_rows(100_000, 10_000, 100_000, 4, 3, True) == 1600
+    # Where all rows cost next to nothing there is no sample.
+    assert first_rows(8000, 8000, 8000, 2, 2, True) == 8000
 
 
 # Moves
@@ -214,7 +218,7 @@ def make_ladder_of(course):
 def test_every_move_goes_through(course):
     fit, rng = settled(course), np.random.default_rng(2)
     mixture, source = course.mixture, course.source
-    stack = moved(course, fit.params, 0, 2 * len(MOVES), rng)
+    stack = moved(course, fit.params, kinds_of_moves(0, 2 * len(MOVES), 3), rng)
     assert stack.coef.shape == (3, 2 * len(MOVES), fit.params.coef.shape[1])
     assert np.isfinite(stack.coef).all()
     if mixture.shared:
@@ -232,14 +236,33 @@ def test_every_move_goes_through(course):
             assert_allclose(posterior[known[units], units], 1.0)
 
 
-def test_moves_only_raise_what_a_fit_is_worth(course):
+def test_moves_only_raise_what_the_leader_is_worth(course):
+    hunt = Search(make_ladder_of(course), Effort(), np.random.default_rng(3))
+    hunt.prepare(course)
+    new, _ = hunt.round(course)
+    maxima = hunt.ranked(course, merged(new, course.rows))
+    before, spent = hunt.worth_of(course, maxima), hunt.spent
+    found = hunt.explore(course, maxima, 12)
+    assert hunt.moves >= 12
+    assert 0 <= hunt.accepted <= hunt.moves
+    assert hunt.spent > spent
+    assert hunt.worth_of(course, found) >= before
+    # Moves are no starts: they add arrivals, not hits.
+    assert sum(m.hits for m in found) == sum(m.hits for m in maxima)
+
+
+def test_moves_come_in_the_order_asked_for(course):
+    # A shuffle of no swap and a swap differ: the same kinds in another order give the same starts.
     fit = settled(course)
-    result = defend(course, fit, 12, 1e9, np.random.default_rng(3))
-    assert result.tried >= 12
-    assert 0 <= result.accepted <= result.tried
-    assert result.spent > 0
-    if result.accepted == 0:
-        assert result.fit.objective > fit.objective - 0.3
+    kinds = ["split", "swap", "shuffle", "swap"]
+    stack = moved(course, fit.params, kinds, np.random.default_rng(2))
+    alone = moved(course, fit.params, ["swap", "swap"], np.random.default_rng(2))
+    assert_allclose(stack.take([1, 3]).coef, alone.coef)
+
+
+def test_of_two_components_there_is_none_to_split_for_a_merge():
+    assert "merge" in kinds_of_moves(0, len(MOVES), 3)
+    assert "merge" not in kinds_of_moves(0, len(MOVES), 2)
 
 
 @pytest.mark.parametrize("kind", ["merge", "split", "shuffle"])

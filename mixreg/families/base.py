@@ -90,8 +90,8 @@ class Family:
     # cross products, and a loss of zero is a certificate.
     linear: ClassVar[bool] = False
     certifies: ClassVar[bool] = False
-    # What a pass of one run costs over that of a run in a stack.
-    stack_gain: ClassVar[float] = 2.1
+    # What a pass of one run costs over that of a run in a stack; None: by the regressors.
+    stack_gain: ClassVar[float | None] = None
     # Longest step of the linear predictor (root mean square over rows).
     longest_step: ClassVar[float] = 3.0
     # Whether the response has moments that a tensor start can be made of.

@@ -29,7 +29,7 @@ class Choice(Family):
 
     name: ClassVar[str] = "choice"
     title: ClassVar[str] = "Conditional Logits"
-    stack_gain: ClassVar[float] = 1.4
+    stack_gain: ClassVar[float | None] = 0.95
 
     @property
     def link_name(self) -> str:

@@ -53,7 +53,7 @@ class Gaussian(Family):
     dispersion_power: ClassVar[float] = 0.5
     linear: ClassVar[bool] = True
     certifies: ClassVar[bool] = True
-    stack_gain: ClassVar[float] = 1.4
+    stack_gain: ClassVar[float | None] = 1.4
     collapses: ClassVar[bool] = True
 
     def evaluate(self, block: Block | GramBlock, params: Parameters) -> Array:

@@ -1,11 +1,12 @@
 """The search: many starts on few rows, fewer on more, the last few on all.
 
 Starts are run to the end on a small sample. If they agree, their maximum climbs
-to all rows. If they do not, more rounds of starts follow, each on other and more
-rows; what leads in a round meets the leaders of the others on common rows, where
-moves challenge the best. What rows show to be worse is left behind on the way.
-What reaches the top is compared on all rows. In the noiseless model a loss of
-zero ends the search.
+to all rows. If they do not, the best of them go to all rows at once, where the
+tensor start of all rows joins them; moves from several of the best maxima, not
+only from the leader, take turns with more starts. What rows show to be worse is
+left behind on the way. What reaches the top is run on until maxima can be told
+apart, and compared on all rows. In the noiseless model a loss of zero ends the
+search.
 """
 
 from __future__ import annotations
@@ -24,10 +25,19 @@ from mixreg.estimators.loop import Control, Fit, Progress, iterate
 from mixreg.params import Parameters
 from mixreg.search.candidates import feasible, make_starts, numbered
 from mixreg.search.chance import worth
-from mixreg.search.course import Course, race
+from mixreg.search.course import WARM, Course, race
 from mixreg.search.moments import TakeDeviations, deviation_subspace
-from mixreg.search.moves import MOVE_COST, defend
-from mixreg.search.record import SAME_HEIGHT, Maximum, Record, chance_of_better, merged, unseen
+from mixreg.search.moves import MOVE_COST, WARM_MOVES, kinds_of_moves, moved
+from mixreg.search.record import (
+    SAME_HEIGHT,
+    Maximum,
+    Record,
+    chance_of_better,
+    expected_end,
+    merged,
+    same,
+    unseen,
+)
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import MemorySource
 from mixreg.whitening import Whitening
@@ -48,23 +58,42 @@ ROUND = 8
 # A search stops starting when the chance of another maximum is below this, ...
 ENOUGH = 0.05
 # ... or when so many starts, or rounds on rows of their own, ended at one that is
-# better than all others; twins count as one if they are few.
-SEVERAL, FEW = 3, 5
+# better than all others; a few may share that, on a sample two.
+SEVERAL, FEW, TWINS = 3, 5, 2
+# Share of the starts that must have ended at these; more on samples of counts and
+# choices, which say less.
+MOST, NEARLY_ALL = 0.5, 0.85
+# Rows whose moments the tensor start is of.
+MOMENT_ROWS = 30_000
+# Tensor starts that are run on all rows where starts on a sample settled it.
+TENSORS = 2
 # A maximum is clearly worse if it is so by this many standard errors.
 CLEARLY = 3.0
-# Later rounds see no more than this share of all rows; of each round so many maxima
-# climb. Rounds end when this share of them has the same leader.
-MOST_SHARE, PROMOTED, AGREED = 0.4, 3, 0.6
-# Shares of the budget: rounds on one sample, rounds with what they promote, moves.
-FOR_STARTS, FOR_ROUNDS, FOR_MOVES = 0.35, 0.65, 0.3
-# Nothing is begun that would overdraw a share by more than this.
-OVERDRAFT = 1.2
+# Most maxima of a sample that climb to all rows where its starts disagree, and most
+# rows on which they are challenged.
+PROMOTED, WIDE_ROWS = 5, 100_000
+# Moves start from the leader and from so many of the maxima behind it: on the bank data
+# with k = 4 the best maximum is not within reach of the second best, but of others.
+PARENTS, FOR_LEADER = 10, 4
+# A round of starts, then so many batches of moves, in turn.
+BATCHES = 3
+# Starts and moves that must fail for each unit of n_init.
+PATIENCE = 5
+# Share of the budget for starts on the first level.
+FOR_STARTS = 0.35
+# Moves of a batch; more where data are few and overhead rules.
+LEAST_BATCH, MOST_BATCH = 8, 48
+# Maxima this near to the leader are run on together, at most so many.
+NEAR, MOST_NEAR = 1.0, 8
+FINISH = Control(max_iter=100, tol=1e-9, leaps=True)
 # What a plain start takes beside the iterations of a run in a stack: more of them,
 # because it goes to the end, and Newton's steps and standard errors, which cost the
 # more the more coefficients there are.
 MORE_ITERATIONS, FINAL_EACH = 1.5, 0.55
-# Least a search may cost, in multiplications, about.
-FLOOR = 2.5e8
+# Least a search may cost, in multiplications, about; data on which two rounds cost no
+# more than this are not sampled.
+FLOOR = 1e8
+CHEAP = 4e8
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
 SCARCE, MORE_IF_SCARCE = 5, 20
@@ -106,8 +135,10 @@ class Effort:
         return 0.45 * self.n_init
 
     def patience(self, k: int) -> int:
-        """Moves in a row that must fail."""
-        return 5 * self.n_init * k if self.n_init > 1 else 0
+        """Starts and moves in a row that must fail."""
+        if self.n_init == 1:
+            return 0
+        return PATIENCE * self.n_init * k if self.thorough else ROUND
 
 
 @dataclass(frozen=True)
@@ -136,6 +167,8 @@ class Ladder:
 
 def first_rows(rows: int, units: int, cost: int, k: int, p: int, linear: bool) -> int:
     """Rows of the first level: some for each coefficient, groups for each component."""
+    if 2 * ROUND * MOVE_COST * cost * k * (p * (p + 1) / 2 + 60) < CHEAP:
+        return rows
     groups = UNITS_EACH * k * cost / units if units < rows else 0.0
     size = max(FEWEST if linear else FEWEST_OTHERS, ROWS_EACH * k * p, int(groups))
     return rows if 2 * size >= cost else int(size * (rows / cost))
@@ -181,11 +214,12 @@ class Search:
     ) -> None:
         self.ladder, self.effort, self.rng, self.progress = ladder, effort, rng, progress
         self.spent = self.budget = 0.0
-        self.iterations = 1.0
+        self.each = float(MOVE_COST)
         self.tensors: tuple[TensorResult, ...] = ()
         self.subspace: Array | None = None
         self.starts_run = self.rounds = self.moves = self.accepted = 0
         self.levels: list[int] = []
+        self.begun: set[float] = set()
         self.settled = False
 
     @cached_property
@@ -206,28 +240,35 @@ class Search:
         maxima, exact = self.open(course)
         if exact is not None:
             return self.record([Maximum(exact, ("exact",))], exact=True)
-        if not self.settled and course is not self.top and self.effort.n_init > 1:
-            rows, course = self.ladder.rows, self.top
-            maxima = self.widen(maxima)
-        if course is self.top and self.settled and self.ladder.first < rows:
-            maxima = self.confirm(maxima)
+        agreed = unseen(maxima) < ENOUGH
+        if self.settled or self.effort.n_init == 1:
+            patience = min(self.effort.patience(course.k), self.short_patience(agreed))
+            maxima = self.explore(course, self.ranked(course, maxima), patience)
         else:
-            maxima = self.challenge(course, maxima)
-        while rows < self.ladder.rows:
+            if course is not self.top:
+                wide = self.course(min(self.ladder.rows, WIDE_ROWS))
+                maxima = self.climb(wide, self.ranked(course, maxima)[:PROMOTED])
+                course, rows = wide, wide.sample.rows
+                maxima = self.join_tensors(course, maxima) if self.tensors else maxima
+            maxima = self.widen(course, maxima)
+        while course is not self.top:
             maxima = self.contenders(course, maxima)
             rows = self.ladder.above(rows)
-            if self.settled and rows == self.ladder.rows and len(maxima) == 1:
-                break
+            if agreed and rows == self.ladder.rows and len(maxima) == 1:
+                # One more run on all rows is all that is left to do.
+                return self.record(maxima)
             course = self.course(rows)
             maxima = self.climb(course, maxima)
-        if self.settled and self.ladder.first < self.ladder.rows and self.few_rows():
-            maxima = self.challenge(self.top, self.climb(self.top, maxima))
-        return self.record(maxima)
+        if not agreed and self.tensors:
+            maxima = self.join_tensors(self.top, maxima)
+        return self.record(self.photo_finish(maxima))
 
-    def few_rows(self) -> bool:
-        """Whether some moves on all rows cost next to nothing."""
+    def short_patience(self, agreed: bool) -> int:
+        """Moves that a leader must hold against where starts settled it: more if they are cheap."""
         k, p = self.top.k, self.top.sample.x.shape[1]
-        return ROUND * MOVE_COST * self.ladder.cost * k * (p * (p + 1) / 2 + 60) < FLOOR
+        each = MOVE_COST * self.ladder.cost * k * (p * (p + 1) / 2 + 60)
+        cheap = int(0.3 * FLOOR / each)
+        return min(max(cheap, ROUND // 2 if agreed else ROUND), 4 * ROUND)
 
     # Starts
 
@@ -246,6 +287,9 @@ class Search:
             maxima = merged(maxima + new, course.rows)
             self.settled = self.is_settled(course, maxima)
             if self.settled or self.spent > FOR_STARTS * self.budget:
+                break
+            if course is not self.top and max(m.hits for m in maxima) < SEVERAL:
+                # More starts on so few rows would not agree either.
                 break
             if self.scarce(course) and self.rounds == 1:
                 exact = self.anneal(course)
@@ -271,49 +315,85 @@ class Search:
                 return exact
         return None
 
-    def widen(self, maxima: list[Maximum]) -> list[Maximum]:
-        """More rounds, each on other rows, until several have the same leader.
-
-        What leads on one sample may be hidden in another, and how many rows it takes
-        to see it is not known beforehand: rounds on samples and rounds on all rows
-        cost the same in total. Their leaders meet on all rows.
-        """
-        pool = self.climb(self.top, maxima[:PROMOTED])
-        paid = dict.fromkeys((self.ladder.rows, self.sample_rows()), 0.0)
-        while self.starts_run < self.effort.starts and self.spent < FOR_ROUNDS * self.budget:
-            size, before = min(paid, key=lambda size: paid[size]), self.spent
-            share = size / self.ladder.rows
-            if before + share * self.round_cost > OVERDRAFT * FOR_ROUNDS * self.budget:
+    def widen(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """Rounds of starts and moves in turn, until the leader has held against enough."""
+        failed, height, turn = 0, self.worth_of(course, maxima), 0
+        while failed < self.effort.patience(course.k) and not _exact(maxima):
+            starts = turn % (1 + BATCHES) == BATCHES and self.starts_run < self.effort.starts
+            if turn > 1 and not self.affords(course, ROUND):
                 break
-            course = self.course(size)
-            new, _ = self.round(course, pool if course is self.top else [])
-            if course is self.top:
-                pool = self.ranked(course, merged([*pool, *new], course.rows))
+            if starts:
+                new, _ = self.round(course, maxima)
+                maxima = self.ranked(course, merged([*maxima, *new], course.rows))
             else:
-                best = self.contenders(course, merged(new, course.rows))[:PROMOTED]
-                pool = self.climb(self.top, best, pool)
-            paid[size] += self.spent - before
-            self.settled = len(pool[0].rounds) >= max(SEVERAL, AGREED * self.rounds)
-            if self.settled:
+                maxima = self.move(course, maxima, ROUND)
+            now, turn = self.worth_of(course, maxima), turn + 1
+            better = now > height + SAME_HEIGHT
+            failed, self.accepted = ROUND if better else failed + ROUND, self.accepted + better
+            height = now
+        return maxima
+
+    def affords(self, course: Course, runs: int) -> bool:
+        """Whether so many runs would not overdraw the budget."""
+        return self.spent + self.each * runs * course.source.block.rows < self.budget
+
+    def worth_of(self, course: Course, maxima: list[Maximum]) -> float:
+        """What the leader is worth."""
+        return float(worth(course.source, course.mixture, [maxima[0].fit], course.rows)[0])
+
+    def explore(self, course: Course, maxima: list[Maximum], patience: int) -> list[Maximum]:
+        """Moves from the best maxima, until so many in a row have not changed the leader.
+
+        What they lead to joins the maxima: the best may be out of reach of the leader, and
+        within reach of what is behind it.
+        """
+        left = (self.budget - self.spent) / (2 * self.each * course.source.block.rows)
+        batch = min(int(np.clip(left, LEAST_BATCH, MOST_BATCH)), patience)
+        height, failed = self.worth_of(course, maxima) if patience else 0.0, 0
+        while failed < patience and not _exact(maxima):
+            if self.moves and not self.affords(course, batch):
                 break
-        return pool
+            maxima = self.move(course, maxima, batch)
+            now = self.worth_of(course, maxima)
+            failed += batch
+            if now > height + SAME_HEIGHT:
+                failed, self.accepted = 0, self.accepted + 1
+            height = now
+        return maxima
 
-    def confirm(self, maxima: list[Maximum]) -> list[Maximum]:
-        """Moves against a leader that rounds agree on: on a sample, where they cost little."""
-        course = self.course(self.sample_rows())
-        here = self.climb(course, maxima[:1])
-        moved = self.challenge(course, here)
-        new = [m for m in moved if not m.hits]
-        return self.climb(self.top, new, maxima) if new else maxima
+    def move(self, course: Course, maxima: list[Maximum], count: int) -> list[Maximum]:
+        """One batch of moves, run to the end."""
+        kinds = np.array(kinds_of_moves(self.moves, count, course.k))
+        parents = 1 + self.rng.integers(0, max(1, min(PARENTS, len(maxima) - 1)), count)
+        parents = np.where(self.rng.integers(0, FOR_LEADER, count) == 0, 0, parents)
+        parents = np.minimum(parents, len(maxima) - 1)
+        stacks, of = [], []
+        for i in np.unique(parents):
+            own = kinds[parents == i].tolist()
+            stacks.append(moved(course, maxima[i].fit.params, own, self.rng))
+            of += [maxima[i]] * len(own)
+        ends = self.race(course, Parameters.concatenate(stacks), maxima, WARM_MOVES)
+        self.each = 0.5 * (self.each + float(np.mean([end.n_iter + 1 for end in ends])))
+        self.moves += count
+        new = [
+            Maximum(end, (), int(not same(end, parent.fit, course.rows)))
+            for end, parent in zip(ends, of, strict=True)
+            if end.reason != "abandoned"
+        ]
+        return self.ranked(course, merged([*maxima, *new], course.rows))
 
-    @property
-    def round_cost(self) -> float:
-        """What a round on all rows costs, about: half of its runs go to the end."""
-        return 0.75 * ROUND * self.iterations * self.ladder.cost
-
-    def sample_rows(self) -> int:
-        """Rows of the samples of later rounds: between those of the first level and all."""
-        return int(np.sqrt(self.ladder.first * MOST_SHARE * self.ladder.rows))
+    def photo_finish(self, maxima: list[Maximum]) -> list[Maximum]:
+        """Maxima that runs to a common tolerance do not tell apart are run on."""
+        course, best = self.top, maxima[0].fit.objective
+        order = sorted(range(len(maxima)), key=lambda i: best - expected_end(maxima[i].fit) >= NEAR)
+        count = sum(best - expected_end(m.fit) < NEAR for m in maxima)
+        near = [maxima[i] for i in order[: min(count, MOST_NEAR)]]
+        if len(near) < 2 or _exact(maxima):
+            return maxima
+        fits = iterate(course.source, EM(course.mixture), _stack([m.fit for m in near]), FINISH)
+        self.pay(course, fits)
+        rest = [maxima[i] for i in order[len(near) :]]
+        return self.ranked(course, merged([*_moved(near, fits), *rest], course.rows))
 
     def is_settled(self, course: Course, maxima: list[Maximum]) -> bool:
         """Whether one more start would hardly find anything better.
@@ -325,18 +405,38 @@ class Search:
         """
         if unseen(maxima) < ENOUGH:
             return True
-        if course is not self.top and not course.mixture.family.linear:
-            return False
-        hits = sorted(m.hits for m in maxima)[-FEW:]
-        if hits[-1] < SEVERAL or 2 * sum(hits) < self.starts_run:
+        few, needed = FEW, MOST * self.starts_run
+        if course is not self.top:
+            few = TWINS
+            if not course.mixture.family.linear:
+                needed = NEARLY_ALL * self.starts_run
+        hits = sorted(m.hits for m in maxima)[-few:]
+        if hits[-1] < SEVERAL or sum(hits) < needed:
             return False
         left = self.contenders(course, maxima)
-        return len(left) <= FEW and 2 * sum(m.hits for m in left) >= self.starts_run
+        return len(left) <= few and sum(m.hits for m in left) >= needed
 
     def prepare(self, course: Course) -> None:
-        """Moments of the first level."""
-        if course.mixture.family.moments:
-            self.subspace, self.tensors = decompositions(course, self.rng)
+        """Moments: of many rows, because they cost one pass."""
+        if not course.mixture.family.moments:
+            return
+        rows = self.ladder.rows
+        if course is not self.top:
+            course = self.top if rows <= MOMENT_ROWS else self.ladder.make(MOMENT_ROWS, self.rng)
+        self.subspace, self.tensors = decompositions(course, self.rng)
+
+    def join_tensors(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """The tensor start on more rows: what it leads to there, beside what is there."""
+        if course.rows in self.begun:
+            return maxima
+        self.begun.add(course.rows)
+        common = EM(course.mixture.common())
+        starts = iterate(course.source, common, self.tensor_starts(course), ANNEAL)
+        self.pay(course, starts)
+        starts = sorted(starts, key=lambda fit: -fit.objective)[:TENSORS]
+        fits = self.race(course, _stack(starts), maxima)
+        ended = [Maximum(fit, ()) for fit in fits if fit.reason != "abandoned"]
+        return self.ranked(course, merged([*maxima, *ended], course.rows))
 
     def round(
         self, course: Course, there: Sequence[Maximum] = ()
@@ -364,32 +464,36 @@ class Search:
         self.starts_run += len(kinds) - max(0, kinds.count("tensor") - 1)
         if not self.budget:
             self.set_budget(course, fits)
-        rounds = frozenset([self.rounds])
         pairs = zip(order, fits, strict=True)
         # Runs that were abandoned ended at no maximum; they count as starts.
         ended = [(kinds[i], fit) for i, fit in pairs if fit.reason != "abandoned"]
-        return [Maximum(fit, (kind,), rounds) for kind, fit in ended], None
+        return [Maximum(fit, (kind,)) for kind, fit in ended], None
 
     def make_round(self, course: Course) -> tuple[list[str], Parameters]:
         """Starts of several kinds, the tensor's among the first."""
         cycle = [kind for kind in CYCLE if kind != "subspace" or self.subspace is not None]
-        done, first = self.starts_run, self.starts_run == 0 and self.tensors
+        done, first = self.starts_run, course.rows not in self.begun and self.tensors
+        self.begun.add(course.rows)
         many = min(ROUND, self.effort.starts - done) - bool(first)
         kinds = [cycle[i % len(cycle)] for i in range(done, done + many)]
         if not first:
             return make_starts(course, kinds, self.subspace, self.rng)
+        tensor = self.tensor_starts(course)
+        made = ["tensor"] * len(self.tensors)
+        if not kinds:
+            return made, tensor
+        others, starts = make_starts(course, kinds, self.subspace, self.rng)
+        return made + others, Parameters.concatenate([tensor, starts])
+
+    def tensor_starts(self, course: Course) -> Parameters:
+        """A stack of the tensor's starts, one for each trial noise variance."""
         variance = 0.5 * course.linear_whitening.variance
         stack = [
             course.lift(start_from(t, course.k, variance, self.rng).stacked()) for t in self.tensors
         ]
         tensor = Parameters.concatenate(stack)
         tensor = feasible(course.source, course.mixture, tensor, course.whitening.pooled)
-        tensor = numbered(course.source.block, course.mixture, tensor)
-        made = ["tensor"] * len(stack)
-        if not kinds:
-            return made, tensor
-        others, starts = make_starts(course, kinds, self.subspace, self.rng)
-        return made + others, Parameters.concatenate([tensor, starts])
+        return numbered(course.source.block, course.mixture, tensor)
 
     # Climbing
 
@@ -419,28 +523,18 @@ class Search:
         close = value[order[0]] - value[order] <= CLEARLY * error + SAME_HEIGHT
         return [maxima[i] for i, stays in zip(order, close, strict=True) if stays]
 
-    def challenge(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
-        """Moves against the leader."""
-        maxima = self.ranked(course, maxima)
-        patience = self.effort.patience(course.k)
-        if self.settled or not self.effort.thorough:
-            patience = min(patience, ROUND if len(maxima) > 1 else ROUND // 2)
-        result = defend(
-            course, maxima[0].fit, patience, FOR_MOVES * self.budget, self.rng, self.progress
-        )
-        self.spent += result.spent
-        self.moves += result.tried
-        self.accepted += result.accepted
-        if not result.accepted:
-            return maxima
-        return merged([Maximum(result.fit, ()), *maxima], course.rows)
-
     # Accounts
 
-    def race(self, course: Course, stack: Parameters, there: Sequence[Maximum] = ()) -> list[Fit]:
+    def race(
+        self,
+        course: Course,
+        stack: Parameters,
+        there: Sequence[Maximum] = (),
+        warm: int = WARM,
+    ) -> list[Fit]:
         """Run EM to the end, but for runs that cannot reach the best; pay for it."""
         height = max((m.fit.objective for m in there), default=-np.inf)
-        fits = race(course, stack, height)
+        fits = race(course, stack, height, warm)
         self.pay(course, fits)
         if self.progress is not None:
             self.progress(self.starts_run, max(fit.objective for fit in fits))
@@ -452,11 +546,11 @@ class Search:
 
     def set_budget(self, course: Course, fits: list[Fit]) -> None:
         """What the search may cost, by what plain starts on all rows would."""
-        self.iterations = float(np.mean([fit.n_iter for fit in fits])) + 1
-        family, (k, p) = course.mixture.family, fits[0].params.coef.shape
-        plain = self.ladder.cost * (MORE_ITERATIONS * self.iterations + FINAL_EACH * k * p)
+        iterations = float(np.mean([fit.n_iter for fit in fits])) + 1
+        k, p = fits[0].params.coef.shape
+        plain = self.ladder.cost * (MORE_ITERATIONS * iterations + FINAL_EACH * k * p)
         floor = FLOOR / (k * (p * (p + 1) / 2 + 60)) * self.effort.n_init / 16
-        self.budget = max(self.effort.runs * plain * family.stack_gain, floor)
+        self.budget = max(self.effort.runs * plain * self.top.stack_gain, floor)
         if self.scarce(course):
             self.budget *= MORE_IF_SCARCE
         elif course.lattice:
@@ -477,6 +571,11 @@ class Search:
             exact,
             self.tensors,
         )
+
+
+def _exact(maxima: list[Maximum]) -> bool:
+    """Whether one of them has no loss, which ends the search."""
+    return any(m.fit.reason == "exact" for m in maxima)
 
 
 def _stack(fits: Sequence[Fit]) -> Parameters:

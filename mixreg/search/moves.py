@@ -1,60 +1,36 @@
-"""Moves: change a fit in a way EM cannot, and keep what is better.
+"""Moves: change a fit in a way EM cannot.
 
 EM cannot carry a component across a valley of the likelihood. A swap takes a
 component away and seeds it on units that some few units' own fit explains well;
 a merge joins two components that overlap and splits a third; a split deals the
-units of two anew; a shuffle forgets the labels of some units. Many moves are run
-to the end as one stack: a short run does not tell which of them will pay.
+units of two anew; a shuffle forgets the labels of some units. Moves are run to the
+end: a short run does not tell which of them will pay.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.expectation import Posterior, normalise
-from mixreg.estimators.loop import Fit, Progress
 from mixreg.mixture import Mixture, pinned
 from mixreg.params import Parameters
 from mixreg.search.candidates import from_responsibilities
-from mixreg.search.chance import worth
-from mixreg.search.course import Course, race
-from mixreg.search.record import SAME_HEIGHT
+from mixreg.search.course import Course
 from mixreg.sources.memory import BlockSource
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
 
-# Moves of a batch; more where data are few and overhead rules.
-LEAST_BATCH, MOST_BATCH = 6, 48
-# Iterations that a move takes to its end, about.
-MOVE_COST = 20
-# Kinds of moves, in turn: on the benchmark's real sets each of them finds maxima
-# that the others miss.
-MOVES = ("swap", "merge", "swap", "split", "merge", "shuffle")
-
-
-@dataclass(frozen=True, slots=True)
-class MoveResult:
-    """Where the search ended.
-
-    Attributes
-    ----------
-    fit : Fit
-        The best fit found.
-    tried, accepted : int
-        Moves.
-    spent : float
-        Rows times iterations.
-    """
-
-    fit: Fit
-    tried: int
-    accepted: int
-    spent: float
+# Iterations that a move takes to its end, about, and those before it can be left behind.
+MOVE_COST, WARM_MOVES = 20, 10
+# Kinds of moves, in turn: on the benchmark's real sets (diamonds, bank) each of them
+# finds maxima that the others miss, and swaps find most.
+MOVES = ("swap", "merge", "swap", "split", "swap", "merge", "split", "shuffle")
 
 
 def seed_masks(
@@ -136,27 +112,30 @@ def fix_known(block: Block | GramBlock, resp: Array) -> Array:
     return resp
 
 
+def kinds_of_moves(first: int, count: int, k: int) -> list[str]:
+    """Kinds of so many moves, in turn; `first` is the number of the first."""
+    kinds = [MOVES[i % len(MOVES)] for i in range(first, first + count)]
+    # Of two components there is no third to split.
+    return ["split" if kind == "merge" and k == 2 else kind for kind in kinds]
+
+
 def moved(
-    course: Course, params: Parameters, first: int, count: int, rng: np.random.Generator
+    course: Course, params: Parameters, kinds: Sequence[str], rng: np.random.Generator
 ) -> Parameters:
-    """A stack of starts, each made by one move; `first` is the number of the first."""
-    k, kinds = params.k, [MOVES[i % len(MOVES)] for i in range(first, first + count)]
-    if k == 2:
-        # There is no third component to split.
-        kinds = ["split" if kind == "merge" else kind for kind in kinds]
-    source, mixture, white = course.source, course.mixture, course.whitening
+    """A stack of starts, each made by one move from the same fit, in the order of the kinds."""
+    k, source, mixture, white = params.k, course.source, course.mixture, course.whitening
     swaps = [i for i, kind in enumerate(kinds) if kind == "swap"]
+    others = [i for i, kind in enumerate(kinds) if kind != "swap"]
     stacks = []
     if swaps:
-        removed = (first + np.array(swaps)) % k
+        removed = rng.permutation(np.arange(len(swaps)) % k)
         stacks.append(swapped(source, mixture, white, params, removed, rng))
-    others = [kind for kind in kinds if kind != "swap"]
     if others:
         posterior = source.sweep(Posterior(mixture), params).join()[:k]
-        resp = np.stack([dealt(posterior, kind, rng) for kind in others], axis=1)
+        resp = np.stack([dealt(posterior, kinds[i], rng) for i in others], axis=1)
         resp = fix_known(source.block, resp)
         stacks.append(from_responsibilities(source, mixture, white, resp))
-    return Parameters.concatenate(stacks)
+    return Parameters.concatenate(stacks).take(np.argsort(swaps + others))
 
 
 def dealt(posterior: Array, kind: str, rng: np.random.Generator) -> Array:
@@ -188,49 +167,3 @@ def likely_pair(posterior: Array, rng: np.random.Generator) -> tuple[int, int]:
     chosen = int(rng.choice(len(rows), p=odds / odds.sum()))
     a, b = int(rows[chosen]), int(cols[chosen])
     return (a, b) if rng.random() < 0.5 else (b, a)
-
-
-def defend(
-    course: Course,
-    fit: Fit,
-    patience: int,
-    budget: float,
-    rng: np.random.Generator,
-    progress: Progress | None = None,
-) -> MoveResult:
-    """Defend a fit against moves until `patience` of them in a row have failed.
-
-    Parameters
-    ----------
-    course : Course
-    fit : Fit
-    patience : int
-    budget : float
-        Rows times iterations that they may cost, about.
-    rng : Generator
-    progress : callable, optional
-    """
-    source, mixture, rows = course.source, course.mixture, course.source.block.rows
-    batch = int(np.clip(budget / (2 * MOVE_COST * rows), LEAST_BATCH, MOST_BATCH))
-    batch = min(batch, max(patience, 1))
-    value = worth(source, mixture, [fit], course.rows)[0]
-    least = 1e-6 * source.block.units**0.5
-    tried = failed = accepted = 0
-    spent = 0.0
-    cost = MOVE_COST * batch * rows
-    while (
-        failed < patience and fit.reason != "exact" and (spent + cost < 1.2 * budget or not tried)
-    ):
-        if progress is not None:
-            progress(tried, fit.objective)
-        starts = moved(course, fit.params, tried, batch, rng)
-        ends = race(course, starts, fit.objective, warm=10)
-        spent += rows * sum(f.n_iter + 1 for f in ends)
-        tried, failed = tried + batch, failed + batch
-        values = worth(source, mixture, ends, course.rows)
-        best = int(np.argmax(values))
-        if values[best] > value + least or ends[best].reason == "exact":
-            better = values[best] > value + SAME_HEIGHT or ends[best].reason == "exact"
-            fit, value, accepted = ends[best], values[best], accepted + int(better)
-            failed = 0 if better else failed
-    return MoveResult(fit, tried, accepted, spent)

@@ -36,13 +36,13 @@ class Maximum:
         The best run that ended there.
     kinds : tuple of str
         Kind of each independent start that ended there; empty if only a move did.
-    rounds : frozenset of int
-        Rounds that these starts were of.
+    arrivals : int
+        Moves from other maxima that ended there.
     """
 
     fit: Fit
     kinds: tuple[str, ...]
-    rounds: frozenset[int] = frozenset()
+    arrivals: int = 0
 
     @property
     def hits(self) -> int:
@@ -86,8 +86,8 @@ def merged(maxima: list[Maximum], rows: float) -> list[Maximum]:
     for maximum in sorted(maxima, key=lambda m: -m.fit.objective):
         for i, higher in enumerate(distinct):
             if same(higher.fit, maximum.fit, rows):
-                kinds, rounds = higher.kinds + maximum.kinds, higher.rounds | maximum.rounds
-                distinct[i] = Maximum(higher.fit, kinds, rounds)
+                kinds, arrivals = higher.kinds + maximum.kinds, higher.arrivals + maximum.arrivals
+                distinct[i] = Maximum(higher.fit, kinds, arrivals)
                 break
         else:
             distinct.append(maximum)
@@ -109,12 +109,15 @@ def chance_of_better(maxima: list[Maximum], starts: int) -> float:
 
     Good and Turing's estimate of what has not been seen, the share of starts that
     ended where no other did, times the chance that it is better: one in h + 1 for
-    a maximum that h starts have reached. Starts that were left behind on the way
-    count as such that ended alone. `python -m benchmarks search` calibrates it.
+    a maximum that h starts, or moves from other maxima, have reached. Starts that were
+    left behind on the way count as such that ended alone. `python -m benchmarks search`
+    calibrates it.
     """
+    if starts < 2:
+        return 1.0
     seen = sum(m.hits for m in maxima)
     alone = starts - seen + sum(m.hits == 1 for m in maxima)
-    return (alone + 1) / (starts + 1) / (maxima[0].hits + 1)
+    return (alone + 1) / (starts + 1) / (maxima[0].hits + maxima[0].arrivals + 1)
 
 
 @dataclass(frozen=True, slots=True)
