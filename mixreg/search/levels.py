@@ -79,8 +79,8 @@ PARENTS, FOR_LEADER = 10, 4
 BATCHES = 3
 # Starts and moves that must fail for each unit of n_init.
 PATIENCE = 5
-# Share of the budget for starts on the first level.
-FOR_STARTS = 0.35
+# Share of the budget for starts on the first level, and where only an exact fit means much.
+FOR_STARTS, FOR_EXACT = 0.35, 0.85
 # Moves of a batch; more where data are few and overhead rules.
 LEAST_BATCH, MOST_BATCH = 8, 48
 # Maxima this near to the leader are run on together, at most so many.
@@ -304,8 +304,7 @@ class Search:
 
     def anneal(self, course: Course) -> Fit | None:
         """Look for an exact fit only: many starts with a common variance."""
-        allowed = self.spent + FOR_STARTS * self.budget
-        while self.spent < allowed:
+        while self.spent < FOR_EXACT * self.budget:
             kinds = [kind for kind in ("subspace", "random") if self.subspace is not None]
             _, starts = make_starts(course, 2 * ROUND * kinds, self.subspace, self.rng)
             fits = iterate(course.source, EM(course.mixture.common()), starts, ANNEAL_LONG)
