@@ -68,7 +68,7 @@ class NegativeBinomial(CountFamily):
 
     name: ClassVar[str] = "negativebinomial"
     title: ClassVar[str] = "Negative Binomial Regressions"
-    stack_gain: ClassVar[float | None] = 1.6
+    stack_gain: ClassVar[float | None] = 1.2
     canonical: ClassVar[str] = ""
     default: ClassVar[str | None] = "log"
     dispersion_name: ClassVar[str | None] = "alpha"

@@ -65,8 +65,9 @@ SEVERAL, FEW, TWINS = 3, 5, 2
 MOST, NEARLY_ALL = 0.5, 0.85
 # Rows whose moments the tensor start is of.
 MOMENT_ROWS = 30_000
-# Tensor starts that are run on all rows where starts on a sample settled it.
-TENSORS = 2
+# Tensor starts that are run on more rows where starts on a sample settled it without being
+# unanimous: so many, on at least so many rows.
+TENSORS, TENSOR_ROWS = 2, 10_000
 # A maximum is clearly worse if it is so by this many standard errors.
 CLEARLY = 3.0
 # Most maxima of a sample that climb to all rows where its starts disagree, and most
@@ -249,7 +250,7 @@ class Search:
                 wide = self.course(min(self.ladder.rows, WIDE_ROWS))
                 maxima = self.climb(wide, self.ranked(course, maxima)[:PROMOTED])
                 course, rows = wide, wide.sample.rows
-                maxima = self.join_tensors(course, maxima) if self.tensors else maxima
+                maxima = self.join_tensors(course, maxima)
             maxima = self.widen(course, maxima)
         while course is not self.top:
             maxima = self.contenders(course, maxima)
@@ -259,8 +260,8 @@ class Search:
                 return self.record(maxima)
             course = self.course(rows)
             maxima = self.climb(course, maxima)
-        if not agreed and self.tensors:
-            maxima = self.join_tensors(self.top, maxima)
+            if not agreed and (rows >= TENSOR_ROWS or course is self.top):
+                maxima, agreed = self.join_tensors(course, maxima), True
         return self.record(self.photo_finish(maxima))
 
     def short_patience(self, agreed: bool) -> int:
@@ -268,7 +269,7 @@ class Search:
         k, p = self.top.k, self.top.sample.x.shape[1]
         each = MOVE_COST * self.ladder.cost * k * (p * (p + 1) / 2 + 60)
         cheap = int(0.3 * FLOOR / each)
-        return min(max(cheap, ROUND // 2 if agreed else ROUND), 4 * ROUND)
+        return min(max(cheap, ROUND // 2 if agreed else ROUND), 10 * ROUND)
 
     # Starts
 
@@ -317,20 +318,26 @@ class Search:
     def widen(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Rounds of starts and moves in turn, until the leader has held against enough."""
         failed, height, turn = 0, self.worth_of(course, maxima), 0
+        batch = self.batch(course)
         while failed < self.effort.patience(course.k) and not _exact(maxima):
             starts = turn % (1 + BATCHES) == BATCHES and self.starts_run < self.effort.starts
-            if turn > 1 and not self.affords(course, ROUND):
+            if turn > 1 and not self.affords(course, ROUND if starts else batch):
                 break
             if starts:
                 new, _ = self.round(course, maxima)
                 maxima = self.ranked(course, merged([*maxima, *new], course.rows))
             else:
-                maxima = self.move(course, maxima, ROUND)
+                maxima = self.move(course, maxima, batch)
             now, turn = self.worth_of(course, maxima), turn + 1
             better = now > height + SAME_HEIGHT
-            failed, self.accepted = ROUND if better else failed + ROUND, self.accepted + better
-            height = now
+            failed = 0 if better else failed + (ROUND if starts else batch)
+            height, self.accepted = now, self.accepted + better
         return maxima
+
+    def batch(self, course: Course) -> int:
+        """Moves of a batch, so that what is left pays for a few of them."""
+        left = (self.budget - self.spent) / (self.each * course.source.block.rows)
+        return int(np.clip(left / (1 + BATCHES), LEAST_BATCH, MOST_BATCH))
 
     def affords(self, course: Course, runs: int) -> bool:
         """Whether so many runs would not overdraw the budget."""
@@ -346,8 +353,7 @@ class Search:
         What they lead to joins the maxima: the best may be out of reach of the leader, and
         within reach of what is behind it.
         """
-        left = (self.budget - self.spent) / (2 * self.each * course.source.block.rows)
-        batch = min(int(np.clip(left, LEAST_BATCH, MOST_BATCH)), patience)
+        batch = min(self.batch(course), patience)
         height, failed = self.worth_of(course, maxima) if patience else 0.0, 0
         while failed < patience and not _exact(maxima):
             if self.moves and not self.affords(course, batch):
@@ -426,7 +432,7 @@ class Search:
 
     def join_tensors(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """The tensor start on more rows: what it leads to there, beside what is there."""
-        if course.rows in self.begun:
+        if course.rows in self.begun or not self.tensors:
             return maxima
         self.begun.add(course.rows)
         common = EM(course.mixture.common())
