@@ -65,9 +65,9 @@ SEVERAL, FEW, TWINS = 3, 5, 2
 MOST, NEARLY_ALL = 0.5, 0.85
 # Rows whose moments the tensor start is of.
 MOMENT_ROWS = 30_000
-# Tensor starts that are run on more rows where starts on a sample settled it without being
-# unanimous: so many, on at least so many rows.
-TENSORS, TENSOR_ROWS = 2, 10_000
+# Tensor starts that are run on more rows where starts on a sample did not agree: so many, on
+# at least so many rows.
+TENSORS, TENSOR_ROWS = 1, 10_000
 # A maximum is clearly worse if it is so by this many standard errors.
 CLEARLY = 3.0
 # Most maxima of a sample that climb to all rows where its starts disagree, and most
@@ -269,7 +269,7 @@ class Search:
         k, p = self.top.k, self.top.sample.x.shape[1]
         each = MOVE_COST * self.ladder.cost * k * (p * (p + 1) / 2 + 60)
         cheap = int(0.3 * FLOOR / each)
-        return min(max(cheap, ROUND // 2 if agreed else ROUND), 10 * ROUND)
+        return min(max(cheap, 2 if agreed else ROUND // 2), 10 * ROUND)
 
     # Starts
 
