@@ -31,7 +31,8 @@ def run_em(
 ) -> Fit:
     """EM, then Newton steps, then EM again if the steps did not settle it."""
     many = source.rows > MANY_ROWS and mixture.family.moments
-    first = replace(control, tol=max(control.tol, SOONER if many else HANDOVER), leaps=True)
+    sooner = many and control.tol <= HANDOVER
+    first = replace(control, tol=max(control.tol, SOONER if sooner else HANDOVER), leaps=True)
     fit, em = _first_run(source, mixture, start, first, progress)
     if fit.reason != "converged" or control.tol > HANDOVER:
         return fit

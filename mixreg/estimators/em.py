@@ -87,8 +87,10 @@ class RacingEM(EM):
         if before is None:
             return reasons
         best = max(self.height, float(np.max(sums.objective)))
-        reach = sums.objective + PACE * np.abs(sums.objective - before.objective) + MARGIN
-        lost = reach < best
+        with np.errstate(invalid="ignore"):
+            # A run that just found a density above zero may still go anywhere.
+            reach = sums.objective + PACE * np.abs(sums.objective - before.objective) + MARGIN
+            lost = reach < best
         return [
             "abandoned" if reason is None and hopeless else reason
             for reason, hopeless in zip(reasons, lost, strict=True)

@@ -65,7 +65,7 @@ class Newton:
         # Steps cost much and converge fast: go on to well below the tolerance,
         # but not below rounding.
         rounding = 1e-14 * (1 + abs(float(sums.objective[0])))
-        small = gain < max(1e-3 * control.tol * self.rows, rounding)
+        small = gain < max(1e-6 * control.tol * self.rows, rounding)
         return ["converged" if small and not _saddle(values) else None]
 
     def _step(self, sums: InformationSums) -> tuple[Array, Array, Array]:

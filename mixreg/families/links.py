@@ -30,9 +30,7 @@ LINKS: dict[str, Any] = {
 
 def logistic(eta: Array) -> Array:
     """Chance at log odds, exact in both tails; several times as fast as scipy's `expit`."""
-    small = np.abs(eta)
-    np.negative(small, out=small)
-    np.exp(small, out=small)
+    small = np.exp(-np.abs(eta))
     whole = 1 / (1 + small)
     return np.where(eta >= 0, whole, small * whole)
 

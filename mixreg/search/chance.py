@@ -162,8 +162,10 @@ def worth(source: Source, mixture: Mixture, fits: list[Fit], rows: float) -> Arr
 
     A fit with an empty component is worth less than any other.
     """
-    heights = np.array([fit.objective for fit in fits])
-    noisy = [i for i, fit in enumerate(fits) if fit.reason != "exact"]
+    exact = [fit.reason == "exact" and mixture.background is None for fit in fits]
+    # The objective of an exact fit is its loss; its likelihood has no bound.
+    heights = np.where(exact, np.inf, [fit.objective for fit in fits])
+    noisy = np.flatnonzero(~np.array(exact)).tolist()
     if noisy:
         stack = Parameters.concatenate([fits[i].params.stacked() for i in noisy])
         heights[noisy] -= accidental_gains(source, mixture, stack).sum(axis=0)

@@ -1,7 +1,7 @@
 """The search: many starts on few rows, fewer on more, the last few on all.
 
 Starts are run to the end on a small sample. If they agree, their maximum climbs
-to all rows. If they do not, the best of them go to all rows at once, where the
+to all rows. If they do not, the best of them go to many rows at once, where the
 tensor start of all rows joins them; moves from several of the best maxima, not
 only from the leader, take turns with more starts. What rows show to be worse is
 left behind on the way. What reaches the top is run on until maxima can be told
@@ -57,8 +57,8 @@ FACTOR = 9
 ROUND = 8
 # A search stops starting when the chance of another maximum is below this, ...
 ENOUGH = 0.05
-# ... or when so many starts, or rounds on rows of their own, ended at one that is
-# better than all others; a few may share that, on a sample two.
+# ... or when so many starts ended at one that is better than all others; a few may share
+# that, on a sample two.
 SEVERAL, FEW, TWINS = 3, 5, 2
 # Share of the starts that must have ended at these; more on samples of counts and
 # choices, which say less.
@@ -75,6 +75,7 @@ CLEARLY = 3.0
 PROMOTED, WIDE_ROWS = 5, 100_000
 # Moves start from the leader and from so many of the maxima behind it: on the bank data
 # with k = 4 the best maximum is not within reach of the second best, but of others.
+# One move in FOR_LEADER is the leader's.
 PARENTS, FOR_LEADER = 10, 4
 # A round of starts, then so many batches of moves, in turn.
 BATCHES = 3
@@ -165,6 +166,12 @@ class Ladder:
         """Rows of the next level."""
         return FACTOR * rows if 2 * FACTOR * rows < self.rows else self.rows
 
+    @property
+    def wide(self) -> int:
+        """Rows of the level after the first where starts on that do not agree."""
+        affordable = WIDE_ROWS * self.rows // self.cost
+        return min(self.rows, max(self.above(self.first), affordable))
+
 
 def first_rows(rows: int, units: int, cost: int, k: int, p: int, linear: bool) -> int:
     """Rows of the first level: some for each coefficient, groups for each component."""
@@ -220,7 +227,7 @@ class Search:
         self.subspace: Array | None = None
         self.starts_run = self.rounds = self.moves = self.accepted = 0
         self.levels: list[int] = []
-        self.begun: set[float] = set()
+        self.begun: set[int] = set()
         self.settled = False
 
     @cached_property
@@ -247,7 +254,7 @@ class Search:
             maxima = self.explore(course, self.ranked(course, maxima), patience)
         else:
             if course is not self.top:
-                wide = self.course(min(self.ladder.rows, WIDE_ROWS))
+                wide = self.course(self.ladder.wide)
                 maxima = self.climb(wide, self.ranked(course, maxima)[:PROMOTED])
                 course, rows = wide, wide.sample.rows
                 maxima = self.join_tensors(course, maxima)
@@ -292,7 +299,7 @@ class Search:
             if course is not self.top and max(m.hits for m in maxima) < SEVERAL:
                 # More starts on so few rows would not agree either.
                 break
-            if self.scarce(course) and self.rounds == 1:
+            if self.scarce(course) and self.rounds == 1 and self.effort.n_init > 1:
                 exact = self.anneal(course)
                 if exact is not None:
                     return [], exact
@@ -300,13 +307,14 @@ class Search:
 
     def scarce(self, course: Course) -> bool:
         """Whether rows are so few that only an exact fit means much."""
-        p = course.sample.x.shape[1]
-        return course.mixture.family.certifies and course.rows < SCARCE * course.k * p
+        p, mixture = course.sample.x.shape[1], course.mixture
+        few = course.sample.rows < SCARCE * course.k * p
+        return mixture.family.certifies and mixture.background is None and few
 
     def anneal(self, course: Course) -> Fit | None:
         """Look for an exact fit only: many starts with a common variance."""
         while self.spent < FOR_EXACT * self.budget:
-            kinds = [kind for kind in ("subspace", "random") if self.subspace is not None]
+            kinds = ["random"] if self.subspace is None else ["subspace", "random"]
             _, starts = make_starts(course, 2 * ROUND * kinds, self.subspace, self.rng)
             fits = iterate(course.source, EM(course.mixture.common()), starts, ANNEAL_LONG)
             self.pay(course, fits)
@@ -319,12 +327,13 @@ class Search:
         """Rounds of starts and moves in turn, until the leader has held against enough."""
         failed, height, turn = 0, self.worth_of(course, maxima), 0
         batch = self.batch(course)
-        while failed < self.effort.patience(course.k) and not _exact(maxima):
+        while failed < self.effort.patience(course.k) and not _exact(course, maxima):
             starts = turn % (1 + BATCHES) == BATCHES and self.starts_run < self.effort.starts
             if turn > 1 and not self.affords(course, ROUND if starts else batch):
                 break
             if starts:
-                new, _ = self.round(course, maxima)
+                new, exact = self.round(course, maxima)
+                new = new if exact is None else [Maximum(exact, ("exact",))]
                 maxima = self.ranked(course, merged([*maxima, *new], course.rows))
             else:
                 maxima = self.move(course, maxima, batch)
@@ -355,7 +364,7 @@ class Search:
         """
         batch = min(self.batch(course), patience)
         height, failed = self.worth_of(course, maxima) if patience else 0.0, 0
-        while failed < patience and not _exact(maxima):
+        while failed < patience and not _exact(course, maxima):
             if self.moves and not self.affords(course, batch):
                 break
             maxima = self.move(course, maxima, batch)
@@ -393,7 +402,7 @@ class Search:
         order = sorted(range(len(maxima)), key=lambda i: best - expected_end(maxima[i].fit) >= NEAR)
         count = sum(best - expected_end(m.fit) < NEAR for m in maxima)
         near = [maxima[i] for i in order[: min(count, MOST_NEAR)]]
-        if len(near) < 2 or _exact(maxima):
+        if len(near) < 2 or _exact(course, maxima):
             return maxima
         fits = iterate(course.source, EM(course.mixture), _stack([m.fit for m in near]), FINISH)
         self.pay(course, fits)
@@ -404,9 +413,8 @@ class Search:
         """Whether one more start would hardly find anything better.
 
         Either nearly all maxima have been seen, or at least half of the starts ended at
-        a few that are clearly better than all others: twins that
-        some rows tell apart, and more rows will not. A sample of counts or choices says
-        too little for the latter.
+        a few that are clearly better than all others: twins that some rows tell apart,
+        and more rows will not. On a sample of counts or choices nearly all of them must.
         """
         if unseen(maxima) < ENOUGH:
             return True
@@ -432,9 +440,9 @@ class Search:
 
     def join_tensors(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """The tensor start on more rows: what it leads to there, beside what is there."""
-        if course.rows in self.begun or not self.tensors:
+        if course.sample.rows in self.begun or not self.tensors:
             return maxima
-        self.begun.add(course.rows)
+        self.begun.add(course.sample.rows)
         common = EM(course.mixture.common())
         starts = iterate(course.source, common, self.tensor_starts(course), ANNEAL)
         self.pay(course, starts)
@@ -469,16 +477,22 @@ class Search:
         self.starts_run += len(kinds) - max(0, kinds.count("tensor") - 1)
         if not self.budget:
             self.set_budget(course, fits)
-        pairs = zip(order, fits, strict=True)
-        # Runs that were abandoned ended at no maximum; they count as starts.
-        ended = [(kinds[i], fit) for i, fit in pairs if fit.reason != "abandoned"]
-        return [Maximum(fit, (kind,)) for kind, fit in ended], None
+        pairs = [(kinds[i], fit) for i, fit in zip(order, fits, strict=True)]
+        tensors = [fit for kind, fit in pairs if kind == "tensor"]
+        best = max(tensors, key=lambda fit: fit.objective, default=None)
+        # Runs that were abandoned ended at no maximum; they count as starts. Of the tensor's
+        # starts, which are not independent, the best counts.
+        return [
+            Maximum(fit, () if kind == "tensor" and fit is not best else (kind,))
+            for kind, fit in pairs
+            if fit.reason != "abandoned"
+        ], None
 
     def make_round(self, course: Course) -> tuple[list[str], Parameters]:
         """Starts of several kinds, the tensor's among the first."""
         cycle = [kind for kind in CYCLE if kind != "subspace" or self.subspace is not None]
-        done, first = self.starts_run, course.rows not in self.begun and self.tensors
-        self.begun.add(course.rows)
+        done, first = self.starts_run, course.sample.rows not in self.begun and self.tensors
+        self.begun.add(course.sample.rows)
         many = min(ROUND, self.effort.starts - done) - bool(first)
         kinds = [cycle[i % len(cycle)] for i in range(done, done + many)]
         if not first:
@@ -502,12 +516,11 @@ class Search:
 
     # Climbing
 
-    def climb(
-        self, course: Course, maxima: list[Maximum], there: Sequence[Maximum] = ()
-    ) -> list[Maximum]:
-        """Take maxima to other rows, beside those that are there already."""
-        fits = self.race(course, _stack([m.fit for m in maxima]), there)
-        return self.ranked(course, merged([*_moved(maxima, fits), *there], course.rows))
+    def climb(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """Take maxima to other rows."""
+        fits = self.race(course, _stack([m.fit for m in maxima]))
+        moved = [m for m in _moved(maxima, fits) if m.fit.reason != "abandoned"]
+        return self.ranked(course, merged(moved, course.rows))
 
     def ranked(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Best first; what chance explains does not count."""
@@ -516,8 +529,8 @@ class Search:
 
     def contenders(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Maxima that the rows of a course do not show to be worse than the best, best first."""
-        if len(maxima) == 1:
-            return maxima
+        if len(maxima) == 1 or _exact(course, maxima):
+            return maxima[:1]
         fits = [m.fit for m in maxima]
         value = worth(course.source, course.mixture, fits, course.rows)
         order = np.argsort(-value, kind="stable")
@@ -565,6 +578,7 @@ class Search:
         """What was found, best first."""
         if not exact:
             maxima = self.ranked(self.top, maxima)
+            exact = _exact(self.top, maxima[:1])
         return Record(
             maxima[0].fit,
             tuple(maxima),
@@ -578,9 +592,9 @@ class Search:
         )
 
 
-def _exact(maxima: list[Maximum]) -> bool:
-    """Whether one of them has no loss, which ends the search."""
-    return any(m.fit.reason == "exact" for m in maxima)
+def _exact(course: Course, maxima: Sequence[Maximum]) -> bool:
+    """Whether one of them has no loss, which ends the search; a background always has some."""
+    return course.mixture.background is None and any(m.fit.reason == "exact" for m in maxima)
 
 
 def _stack(fits: Sequence[Fit]) -> Parameters:

@@ -35,7 +35,7 @@ class Maximum:
     fit : Fit
         The best run that ended there.
     kinds : tuple of str
-        Kind of each independent start that ended there; empty if only a move did.
+        Kind of each independent start that ended there; empty if only moves did.
     arrivals : int
         Moves from other maxima that ended there.
     """
@@ -163,4 +163,4 @@ class Record:
     def contested(self) -> int:
         """How many of them are near enough to the winner to win yet."""
         near = [self.fit.objective - m.fit.objective < CONTESTED for m in self.finalists[:3]]
-        return sum(near)
+        return max(i + 1 for i, close in enumerate(near) if close)
