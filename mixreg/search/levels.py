@@ -249,6 +249,8 @@ class Search:
         if exact is not None:
             return self.record([Maximum(exact, ("exact",))], exact=True)
         agreed = unseen(maxima) < ENOUGH
+        # A sample of counts or choices may agree on what all rows do not (electricity, k = 3).
+        doubtful = not agreed and course is not self.top and not course.mixture.family.linear
         if self.settled or self.effort.n_init == 1:
             patience = min(self.effort.patience(course.k), self.short_patience(agreed))
             maxima = self.explore(course, self.ranked(course, maxima), patience)
@@ -269,6 +271,9 @@ class Search:
             maxima = self.climb(course, maxima)
             if not agreed and (rows >= TENSOR_ROWS or course is self.top):
                 maxima, agreed = self.join_tensors(course, maxima), True
+        if doubtful and self.settled and self.starts_run < self.effort.starts:
+            new, _ = self.round(course, maxima, ROUND // 2)
+            maxima = self.ranked(course, merged([*maxima, *new], course.rows))
         return self.record(self.photo_finish(maxima))
 
     def short_patience(self, agreed: bool) -> int:
@@ -452,7 +457,7 @@ class Search:
         return self.ranked(course, merged([*maxima, *ended], course.rows))
 
     def round(
-        self, course: Course, there: Sequence[Maximum] = ()
+        self, course: Course, there: Sequence[Maximum] = (), count: int = ROUND
     ) -> tuple[list[Maximum], Fit | None]:
         """A round of starts run to the end on the rows of a course; or one that is exact.
 
@@ -460,7 +465,7 @@ class Search:
         schedule for free; free variances come after it. Random labels go
         without it.
         """
-        kinds, starts = self.make_round(course)
+        kinds, starts = self.make_round(course, count)
         mixture = course.mixture
         cold = np.array([kind == "labels" for kind in kinds])
         stacks = [starts.take(cold)] if cold.any() else []
@@ -488,12 +493,12 @@ class Search:
             if fit.reason != "abandoned"
         ], None
 
-    def make_round(self, course: Course) -> tuple[list[str], Parameters]:
+    def make_round(self, course: Course, count: int) -> tuple[list[str], Parameters]:
         """Starts of several kinds, the tensor's among the first."""
         cycle = [kind for kind in CYCLE if kind != "subspace" or self.subspace is not None]
         done, first = self.starts_run, course.sample.rows not in self.begun and self.tensors
         self.begun.add(course.sample.rows)
-        many = min(ROUND, self.effort.starts - done) - bool(first)
+        many = min(count, self.effort.starts - done) - bool(first)
         kinds = [cycle[i % len(cycle)] for i in range(done, done + many)]
         if not first:
             return make_starts(course, kinds, self.subspace, self.rng)
