@@ -74,7 +74,7 @@ CLEARLY = 3.0
 # rows on which they are challenged.
 PROMOTED, WIDE_ROWS = 5, 100_000
 # Moves start from the leader and from so many of the maxima behind it: on the bank data
-# with k = 4 the best maximum is not within reach of the second best, but of others.
+# with k = 4 the best maximum is out of reach of one that starts often end at, not of lower ones.
 # One move in FOR_LEADER is the leader's.
 PARENTS, FOR_LEADER = 10, 4
 # A round of starts, then so many batches of moves, in turn.
