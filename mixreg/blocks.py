@@ -103,11 +103,23 @@ class Block:
             return values
         return np.add.reduceat(values, self.starts, axis=-1)
 
+    def unit_sums(self, values: Array) -> Array:
+        """Add up (rows, ...) values within units, giving (units, ...)."""
+        if self.starts is None:
+            return values
+        return np.add.reduceat(values, self.starts, axis=0)
+
     def per_row(self, values: Array) -> Array:
         """Spread (..., units) values over rows, giving (..., rows)."""
         if self.starts is None:
             return values
         return np.repeat(values, np.diff(self.starts, append=self.rows), axis=-1)
+
+    def row_units(self, values: Array) -> Array:
+        """Spread (units, ...) values over rows, giving (rows, ...)."""
+        if self.starts is None:
+            return values
+        return np.repeat(values, np.diff(self.starts, append=self.rows), axis=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,13 @@ from mixreg.search.candidates import (
     numbered,
     random_directions,
 )
-from mixreg.search.chance import ranked, suspects, worth
+from mixreg.search.chance import ranked, suspects, tightness, worth
 from mixreg.search.course import Course, race
+from mixreg.search.grouped import GroupedSearch
 from mixreg.search.levels import Effort, Ladder, Search, decompositions, first_rows
 from mixreg.search.moves import swapped
 from mixreg.search.record import Record
+from mixreg.search.stand_in import can_stand_in
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import condensing_pays, standardised
@@ -164,7 +166,8 @@ def solve(
     contested = 1
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
         effort = replace(options.effort, thorough=options.method != "vb")
-        hunt = Search(ladder, effort, rng, progress)
+        grouped = effort.n_init > 1 and can_stand_in(near, mixture)
+        hunt = (GroupedSearch if grouped else Search)(ladder, effort, rng, progress)
         record = hunt.run()
         tensors, starts = record.tensors, [m.fit.params for m in record.finalists]
         contested = record.contested
@@ -217,7 +220,12 @@ def _best_end(
         ends.append(run(source, mixture, start, control, progress))
         if run is run_altmin:
             break
-    return ranked(source, mixture, ends, source.row_weight)[0] if len(ends) > 1 else ends[0]
+    if len(ends) == 1:
+        return ends[0]
+    if _accident(source, mixture, ends):
+        # What is left of each is one fit with a component less: take the mildest accident.
+        return max(ends, key=lambda end: tightness(end.params))
+    return ranked(source, mixture, ends, source.row_weight)[0]
 
 
 def _accident(source: MemorySource, mixture: Mixture, ends: list[Fit]) -> bool:

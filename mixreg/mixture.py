@@ -81,11 +81,17 @@ class Mixture:
         return pinned(block, joint, -np.inf)
 
     def statistics(
-        self, block: Block | GramBlock, params: Parameters, state: Any, resp: Array
+        self,
+        block: Block | GramBlock,
+        params: Parameters,
+        state: Any,
+        resp: Array,
+        scores_only: bool = False,
     ) -> FamilyStatistics:
-        """The family's sums; the background has none."""
+        """The family's sums, or those of its scores; the background has none."""
         own = resp if self.background is None else resp[: params.k]
-        return self.family.statistics(block, params, state, own)  # type: ignore[arg-type]
+        add_up = self.family.score_statistics if scores_only else self.family.statistics
+        return add_up(block, params, state, own)  # type: ignore[arg-type]
 
     def mstep(
         self,

@@ -14,8 +14,7 @@ from mixreg.mixture import Mixture
 from mixreg.params import Parameters, log_gating
 from mixreg.search.chance import (
     EMPTY,
-    LIKELY,
-    POSSIBLE,
+    ONCE_IN,
     Gains,
     TakeGains,
     bought,
@@ -130,15 +129,15 @@ def test_gains_are_what_is_lost_without_a_component():
 def test_what_chance_buys_by_hand():
     gains = Gains(*np.array([[[50.0]], [[10.0]], [[10.0]]]), 100.0, 100.0)
     lines = np.log(comb(100, 2))
-    assert_allclose(bought(gains, 2, False, doubt=True), (lines + np.log(POSSIBLE)) * 10 / 8)
+    assert_allclose(bought(gains, 2, False, doubt=True), (lines + np.log(ONCE_IN)) * 10 / 8)
     # Any two of its ten rows lead to the same line.
-    likely = lines - np.log(comb(10, 2)) + np.log(LIKELY)
+    likely = lines - np.log(comb(10, 2)) + np.log(ONCE_IN)
     assert_allclose(bought(gains, 2, grouped=False), likely * 10 / 8)
     # Five rows a group: one group gives a line, and there are twenty of them.
     groups = Gains(*np.array([[[50.0]], [[10.0]], [[2.0]]]), 100.0, 20.0)
-    assert_allclose(bought(groups, 2, True, doubt=True), np.log(20 * POSSIBLE) * 10 / 8)
+    assert_allclose(bought(groups, 2, True, doubt=True), np.log(20 * ONCE_IN) * 10 / 8)
     # Either of its two groups leads to it.
-    assert_allclose(bought(groups, 2, grouped=True), np.log(20 / 2 * LIKELY) * 10 / 8)
+    assert_allclose(bought(groups, 2, grouped=True), np.log(20 / 2 * ONCE_IN) * 10 / 8)
     few = Gains(*np.array([[[50.0]], [[2.0]], [[2.0]]]), 100.0, 100.0)
     assert np.isinf(bought(few, 2, grouped=False))
 

@@ -135,6 +135,7 @@ def test_a_block_served_in_parts_is_one_block(grouped):
                 return SoftAssignment.__call__(self, block, params)
 
         found = served.sweep(Count(mixture), params)
+        seen.sort()
         assert len(seen) > 2
         assert sum(units for _, units in seen) == source.units
         assert [first for first, _ in seen] == np.cumsum([0, *[u for _, u in seen]])[:-1].tolist()

@@ -98,9 +98,13 @@ def weighted(block: Block | GramBlock, values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class SoftAssignment:
-    """Posterior probabilities: the E-step of maximum likelihood."""
+    """Posterior probabilities: the E-step of maximum likelihood.
+
+    With `scores_only`, sums are those that a gradient needs and no more.
+    """
 
     mixture: Mixture
+    scores_only: bool = False
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
@@ -112,7 +116,7 @@ class SoftAssignment:
         return MixtureStatistics(
             weighted(block, marginal).sum(axis=-1),
             resp.sum(axis=-1),
-            mixture.statistics(block, params, state, resp),
+            mixture.statistics(block, params, state, resp, self.scores_only),
             gate_statistics(block, params, resp),
         )
 

@@ -117,7 +117,7 @@ class ChordNewton:
 
     def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
         """Make one pass at the parameters; return its sums."""
-        return source.sweep(SoftAssignment(self.mixture), params)
+        return source.sweep(SoftAssignment(self.mixture, scores_only=True), params)
 
     def update(self, sums: MixtureStatistics, params: Parameters) -> Parameters:
         """Take a step along the score."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
+from mixreg.blocks import Block, column_pairs
 from mixreg.errors import InputError
 from mixreg.families.statistics import (
     RIDGE,
@@ -96,6 +96,8 @@ class Family:
     longest_step: ClassVar[float] = 3.0
     # Whether the response has moments that a tensor start can be made of.
     moments: ClassVar[bool] = True
+    # Whether quadratics may stand in for the log-likelihood of a group.
+    expands: ClassVar[bool] = True
 
     @property
     def scale_name(self) -> str | tuple[str | None, ...] | None:
@@ -213,6 +215,20 @@ class Family:
         best = self.saturated(block.y, block.trials)
         return block.per_unit(best - self.log_density(state))
 
+    def unit_expansion(self, block: Block, eta: Array, dispersion: Array) -> tuple[Array, Array]:
+        """Information and score of each unit's coefficients, at linear predictors of its rows.
+
+        Returns
+        -------
+        (units, p (p + 1) / 2) and (units, p) arrays
+            Upper triangles, and scores.
+        """
+        rows = self.rows_at(block.y, eta, dispersion, block.trials)
+        pairs = column_pairs(block.x) if block.pairs is None else block.pairs
+        info = pairs * self.weight(rows)[:, None]
+        score = block.x * self.score(rows)[:, None]
+        return block.unit_sums(info), block.unit_sums(score)
+
     def unit_background(self, block: Block, length: float) -> Array:
         """Log density of each unit under a background component, (units,)."""
         return np.broadcast_to(-np.log(length) * np.asarray(block.size), (block.units,))
@@ -228,6 +244,12 @@ class Family:
             return FamilyStatistics(size, xx, xe, np.empty((0, *size.shape)))
         parts = (self.scale_score(state), self.scale_curvature(state))
         return FamilyStatistics(size, xx, xe, np.array([(r * part).sum(axis=-1) for part in parts]))
+
+    def score_statistics(
+        self, block: Block, params: Parameters, state: Any, responsibilities: Array
+    ) -> FamilyStatistics:
+        """The sums that scores are made of; those of an M-step will do."""
+        return self.statistics(block, params, state, responsibilities)
 
     def update(self, sums: FamilyStatistics, params: Parameters, shared: int = 0) -> Parameters:
         """M-step: one scoring step; the gate is left as it is."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
+from mixreg.blocks import Block, column_pairs
 from mixreg.families.base import Family, Rows
 from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
 from mixreg.params import Parameters
@@ -76,6 +76,19 @@ class Choice(Family):
         size = responsibilities @ np.broadcast_to(np.asarray(block.size), (block.units,))
         return FamilyStatistics(size, xx, xe, np.empty((0, *size.shape)))
 
+    def unit_expansion(self, block: Block, eta: Array, dispersion: Array) -> tuple[Array, Array]:
+        """Information and score of each unit's coefficients, at utilities of its rows."""
+        sets, sizes = block.sets, set_sizes(block)
+        mu = np.exp(eta - np.repeat(np.maximum.reduceat(eta, sets), sizes))
+        mu /= np.repeat(set_sums(mu, sets), sizes)
+        means = np.add.reduceat(block.x * mu[:, None], sets, axis=0)
+        between = column_pairs(means)
+        if block.starts is not None:
+            between = np.add.reduceat(between, np.searchsorted(sets, block.starts), axis=0)
+        pairs = column_pairs(block.x) if block.pairs is None else block.pairs
+        info = block.unit_sums(pairs * mu[:, None]) - between
+        return info, block.unit_sums(block.x * (block.y - mu)[:, None])
+
     def component_information(
         self, block: Block, params: Parameters, state: Any, wr: Array, j: int
     ) -> Array:
@@ -135,10 +148,19 @@ def set_sums(values: Array, sets: NDArray[np.intp]) -> Array:
 def _between(block: Block, r: Array, mu: Array) -> Array:
     """Sum over sets of r (..., sets) times m m', m the mean regressors of a set."""
     lead, p, sets = mu.shape[:-1], block.x.shape[1], block.sets
-    out = np.empty((int(np.prod(lead)), p, p))
-    x = np.ascontiguousarray(block.x.T)
     flat, flat_mu = r.reshape(-1, len(sets)), mu.reshape(-1, block.rows)
-    for i in range(flat.shape[0]):
-        means = set_sums(x * flat_mu[i], sets)
-        out[i] = (means * flat[i]) @ means.T
+    runs, width = flat.shape[0], set_width(sets, block.rows)
+    out = np.empty((runs, p, p))
+    if width is None:
+        x = np.ascontiguousarray(block.x.T)
+        for i in range(runs):
+            means = set_sums(x * flat_mu[i], sets)
+            out[i] = np.dot(means * flat[i], means.T)
+        return out.reshape(*lead, p, p)
+    # Sets of one size: the means of a set under all runs are one small product.
+    chances = flat_mu.reshape(runs, -1, width).transpose(1, 0, 2)
+    all_means = np.matmul(chances, block.x.reshape(-1, width, p)).transpose(1, 2, 0)
+    for i in range(runs):
+        means = np.ascontiguousarray(all_means[i])
+        out[i] = np.dot(means * flat[i], means.T)
     return out.reshape(*lead, p, p)

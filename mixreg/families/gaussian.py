@@ -67,12 +67,12 @@ class Gaussian(Family):
         lead, p = coef.shape[:-1], coef.shape[-1]
         flat = coef.reshape(-1, p)
         if isinstance(block, Block):
-            return block.y - (flat @ block.x.T).reshape(*lead, block.rows)
+            return block.y - np.dot(flat, block.x.T).reshape(*lead, block.rows)
         v = np.concatenate([flat, np.full((flat.shape[0], 1), -1.0)], axis=1)
         rows, cols = block.triangle
         products = v[:, rows] * v[:, cols]
         products[:, rows != cols] *= 2.0
-        squares = products @ block.gram.T
+        squares = np.dot(products, block.gram.T)
         return np.maximum(squares, 0.0, out=squares).reshape(*lead, block.units)
 
     def unit_loss(self, block: Block | GramBlock, params: Parameters, state: Array) -> Array:
@@ -102,6 +102,24 @@ class Gaussian(Family):
         if isinstance(block, GramBlock):
             return _condensed_statistics(block, params.coef, responsibilities)
         return _row_statistics(block, state, block.per_row(responsibilities))
+
+    def score_statistics(
+        self,
+        block: Block | GramBlock,
+        params: Parameters,
+        state: Array,
+        responsibilities: Array,
+    ) -> FamilyStatistics:
+        """The sums that scores are made of: no cross products of the regressors."""
+        if isinstance(block, GramBlock):
+            return self.statistics(block, params, state, responsibilities)
+        resp = block.per_row(responsibilities)
+        lead, weighted = resp.shape[:-1], resp * state
+        xe = np.dot(weighted.reshape(-1, block.rows), block.x)
+        ee = np.einsum("...n,...n->...", weighted, state)
+        return FamilyStatistics(
+            resp.sum(axis=-1), np.empty((*lead, 0, 0)), xe.reshape(*lead, -1), ee[None]
+        )
 
     def update(self, sums: FamilyStatistics, params: Parameters, shared: int = 0) -> Parameters:
         """M-step: new coefficients and variances; the gate is left as it is."""
@@ -178,7 +196,7 @@ class Gaussian(Family):
         r = block.per_row(wr) / params.dispersion[j]
         root, p = block.x * np.sqrt(r)[:, None], block.x.shape[1]
         info = np.empty((p + 1, p + 1))
-        info[:p, :p] = root.T @ root
+        info[:p, :p] = np.dot(root.T, root)
         info[:p, p] = info[p, :p] = 2 * ((r * e) @ block.x)
         info[p, p] = 2 * float(r @ (e * e))
         return info
@@ -208,22 +226,22 @@ def _loop_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Arra
         if keep.shape[0] < 0.5 * block.rows:
             r, e, x = r[keep], e[keep], x[keep]
         rx = x * r[:, None]
-        xx[i] = rx.T @ x
-        xe[i] = e @ rx
-        ee[i] = (r * e) @ e
+        xx[i] = np.dot(rx.T, x)
+        xe[i] = np.dot(e, rx)
+        ee[i] = np.dot(r * e, e)
     return xx, xe, ee
 
 
 def _pair_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Array, Array]:
     assert block.pairs is not None
     weighted = resp * residuals
-    xx = unfold_triangle(resp @ block.pairs, block.x.shape[1])
-    return xx, weighted @ block.x, np.einsum("rn,rn->r", weighted, residuals)
+    xx = unfold_triangle(np.dot(resp, block.pairs), block.x.shape[1])
+    return xx, np.dot(weighted, block.x), np.einsum("rn,rn->r", weighted, residuals)
 
 
 def _condensed_statistics(block: GramBlock, coef: Array, resp: Array) -> FamilyStatistics:
     lead, p = resp.shape[:-1], block.p
-    sums = resp.reshape(-1, block.units) @ block.gram
+    sums = np.dot(resp.reshape(-1, block.units), block.gram)
     full = unfold_triangle(sums, p + 1)
     xx, xy, yy = full[:, :p, :p], full[:, :p, p], full[:, p, p]
     flat = coef.reshape(-1, p)

@@ -85,6 +85,7 @@ class Joint(Family):
 
     title: ClassVar[str] = "Joint Regressions"
     moments: ClassVar[bool] = False
+    expands: ClassVar[bool] = False
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -79,7 +79,7 @@ class FamilyStatistics:
 def linear_predictor(block: Block, coef: Array) -> Array:
     """Linear predictors of rows under coefficients (k, [runs,] p), (k, [runs,] rows)."""
     lead, p = coef.shape[:-1], coef.shape[-1]
-    eta = (coef.reshape(-1, p) @ block.x.T).reshape(*lead, block.rows)
+    eta = np.dot(coef.reshape(-1, p), block.x.T).reshape(*lead, block.rows)
     if block.offset is not None:
         eta += block.offset
     return eta
@@ -100,8 +100,8 @@ def cross_sums(block: Block, weight: Array, score: Array) -> tuple[Array, Array]
     lead, p = weight.shape[:-1], block.x.shape[1]
     flat, flat_score = weight.reshape(-1, block.rows), score.reshape(-1, block.rows)
     if block.pairs is not None:
-        xx = unfold_triangle(flat @ block.pairs, p)
-        return xx.reshape(*lead, p, p), (flat_score @ block.x).reshape(*lead, p)
+        xx = unfold_triangle(np.dot(flat, block.pairs), p)
+        return xx.reshape(*lead, p, p), np.dot(flat_score, block.x).reshape(*lead, p)
     xx, xe = np.empty((flat.shape[0], p, p)), np.empty((flat.shape[0], p))
     for i, (w, s) in enumerate(zip(flat, flat_score, strict=True)):
         x = block.x
@@ -110,8 +110,8 @@ def cross_sums(block: Block, weight: Array, score: Array) -> tuple[Array, Array]
         keep = np.flatnonzero(counts)
         if keep.shape[0] < 0.5 * block.rows:
             w, s, x = w[keep], s[keep], x[keep]
-        xx[i] = (x * w[:, None]).T @ x
-        xe[i] = s @ x
+        xx[i] = np.dot((x * w[:, None]).T, x)
+        xe[i] = np.dot(s, x)
     return xx.reshape(*lead, p, p), xe.reshape(*lead, p)
 
 

@@ -170,13 +170,13 @@ class TakeInformation:
             wr = weight * posterior[j]
             given = gate_scores(prior, z, j)
             root = given * np.sqrt(wr)[:, None]
-            info[gate, gate] -= root.T @ root
+            info[gate, gate] -= np.dot(root.T, root)
             if j == k:
                 continue  # The background has no parameters of its own.
             own = slice(j * width, (j + 1) * width)
             score, info[own, own] = self._own(block, params, state, wr, j)
             scores[:, own] = posterior[j][:, None] * score
-            cross = (score * wr[:, None]).T @ given
+            cross = np.dot((score * wr[:, None]).T, given)
             info[own, gate] -= cross
             info[gate, own] -= cross.T
         info[gate, gate] += _gate_information(block, params, posterior * weight)
@@ -191,7 +191,8 @@ class TakeInformation:
         if block.starts is not None:
             score = family.component_scores(block, params, state, j)
             heavy = score * np.sqrt(wr)[:, None]
-            info = family.component_information(block, params, state, wr, j) - heavy.T @ heavy
+            info = family.component_information(block, params, state, wr, j)
+            info -= np.dot(heavy.T, heavy)
             return score, info
         # Rows are units: both are sums of products of the same columns.
         x, p = block.x, block.x.shape[1]
@@ -200,7 +201,7 @@ class TakeInformation:
         score = np.empty((block.rows, p + scales.shape[1]))
         np.multiply(x, first[:, None], out=score[:, :p])
         info = np.empty((score.shape[1],) * 2)
-        info[:p, :p] = (x * (wr * (bend - first**2))[:, None]).T @ x
+        info[:p, :p] = np.dot((x * (wr * (bend - first**2))[:, None]).T, x)
         if scales.shape[1]:
             score[:, p:] = scales * scale[:, None]
             cross = ((wr * (mixed - first * scale)) @ x)[:, None] * scales[:1]
@@ -223,7 +224,7 @@ class TakeInformation:
         self, block: Block, scores: Array, info: Array, weight: Array, marginal: Array
     ) -> InformationSums:
         root = scores if block.weight is None else scores * np.sqrt(weight)[:, None]
-        outer = root.T @ root
+        outer = np.dot(root.T, root)
         weighted_scores = scores if block.weight is None else scores * weight[:, None]
         return InformationSums(
             np.array([float(weight @ marginal)]),

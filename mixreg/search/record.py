@@ -23,7 +23,7 @@ SAME_HEIGHT = 0.05
 
 # Maxima within this of the winner are run to the end; others, at most so many, only
 # where chance explains part of all ends.
-CONTESTED, MOST_FINALISTS = 2.0, 8
+CONTESTED, MOST_FINALISTS = 2.0, 24
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial, reduce
+from operator import add
 from typing import Any, Protocol, TypeVar
 
 from mixreg.blocks import Block, GramBlock
+from mixreg.threads import spread
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -31,12 +34,20 @@ class Source(Protocol):
         ...
 
 
+# A pass is shared out in so many parts, whatever the number of threads: sums are then
+# added in the same order on every machine.
+PARTS = 8
+
+
 def sweep(blocks: Iterable[Any], task: Task[T], params: Any = None) -> T:
     """Run `task(block, params)` on every block and add up the results, in order."""
-    total: Any = None
-    for block in blocks:
-        part = task(block, params)
-        total = part if total is None else total + part
-    if total is None:
+    every = list(blocks)
+    if not every:
         raise ValueError("the source has no blocks; give it at least one row")
-    return total
+    each = -(-len(every) // PARTS)
+    parts = [every[first : first + each] for first in range(0, len(every), each)]
+    return reduce(add, spread(partial(_add_up, task, params), parts))
+
+
+def _add_up(task: Task[T], params: Any, blocks: Sequence[Any]) -> T:
+    return reduce(add, (task(block, params) for block in blocks))

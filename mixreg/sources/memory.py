@@ -20,10 +20,10 @@ Array = NDArray[np.float64]
 T = TypeVar("T")
 
 
-# A block's regressors, and a copy of them times responsibilities, should stay
-# in the processor's cache: 2,000 rows of 20 columns measured fastest, and 3,000
-# a third slower.
-BLOCK_VALUES = 40_000
+# Rows of a block: one thread is fastest with 2,000 rows of 20 columns, which stay in the
+# processor's cache with a copy of them, but loses little with more; two threads wait for each
+# other unless there are more (100,000 x 20, `python -m benchmarks speed`).
+BLOCK_VALUES, BLOCK_ROWS = 160_000, 8_192
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class MemorySource:
     @cached_property
     def cuts(self) -> list[tuple[int, int, int, int]]:
         """First and last unit, first and last row of each block."""
-        per_block = max(256, BLOCK_VALUES // max(1, self.x.shape[1]))
+        per_block = block_rows(self.x.shape[1])
         if self.starts is None:
             edges = [*range(0, self.rows, per_block), self.rows]
             return [(a, b, a, b) for a, b in pairwise(edges)]
@@ -168,9 +168,14 @@ def standardised(raw: MemorySource, whitening: Whitening) -> MemorySource:
     return replace(raw, x=x, y=y, z=z, offset=offset)
 
 
-# Values that a stack of runs holds of one block: more leave the processor's
-# cache (2,000 x 10, 16 runs of 3 components: 256 KiB a copy measured fastest).
-STACK_VALUES = 32_768
+def block_rows(p: int) -> int:
+    """Rows of a block with p columns."""
+    return max(256, min(BLOCK_ROWS, BLOCK_VALUES // max(1, p)))
+
+
+# Values that a stack of runs holds of one block, and products of regressors there: fewer keep
+# threads waiting, more leave the processor's cache (bank, diamonds, camera of the benchmark).
+STACK_VALUES, PAIR_VALUES = 131_072, 200_000
 
 
 @dataclass(frozen=True)
@@ -191,8 +196,10 @@ class BlockSource:
         stack = getattr(params, "coef", None)
         runs = 1 if stack is None else int(np.prod(stack.shape[:-1]))
         rows = max(256, STACK_VALUES // runs)
-        if isinstance(self.block, Block) and self.block.pairs is None:
-            rows = min(rows, max(256, BLOCK_VALUES // self.block.x.shape[1]))
+        if isinstance(self.block, Block):
+            pairs, p = self.block.pairs, self.block.x.shape[1]
+            most = block_rows(p) if pairs is None else PAIR_VALUES // pairs.shape[1]
+            rows = min(rows, max(256, most))
         if self.block.rows < 2 * rows:
             return task(self.block, params)
         return sweep(self._parts(rows), task, params)

@@ -1,0 +1,165 @@
+"""Stand-ins: the log-likelihood of each group as a quadratic.
+
+A group's log-likelihood under a family that is not linear is replaced by its
+second-order expansion around a fit of the group's own, shrunk to a centre. A
+mixture of such quadratics is fitted as a linear one is to groups condensed to
+their cross products: a run costs a fraction of what it costs on the rows. Around
+the pooled fit the stand-in is rough, and shows where the maxima are; around what
+a good fit says of each group it is closer, and shows the maxima near that one.
+What is found there must prove itself on the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.blocks import Block, GramBlock
+from mixreg.estimators.expectation import Parts
+from mixreg.families import Gaussian
+from mixreg.families.statistics import unfold_triangle
+from mixreg.mixture import Mixture
+from mixreg.search.course import Course
+from mixreg.sources.memory import BlockSource, MemorySource
+from mixreg.whitening import Whitening
+
+Array = NDArray[np.float64]
+
+# Steps to a group's shrunken fit, and the longest of them (root mean square).
+STEPS, LONGEST = 4, 1.0
+# Squares that every row has beside those of the quadratic, so that none is negative.
+SPARE = 10.0
+
+
+@dataclass(frozen=True)
+class Quadratic(Gaussian):
+    """The family of a stand-in: normal errors whose variance is one."""
+
+    name: ClassVar[str] = "quadratic"
+    certifies: ClassVar[bool] = False
+    collapses: ClassVar[bool] = False
+
+    def variances(self, squares: Array, size: Array) -> Array:
+        """One, whatever the squares."""
+        return np.ones(size.shape)
+
+    def allowed(self, dispersion: Array) -> Array:
+        """One."""
+        return np.ones(dispersion.shape)
+
+    def common(self) -> Quadratic:
+        """The variance is common already."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Task: information (p (p + 1) / 2) and score (p) of each unit at coefficients of its own.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    dispersion : float
+    """
+
+    mixture: Mixture
+    dispersion: float
+
+    def __call__(self, block: Block, params: Array) -> Parts:
+        """Process one block; `params` are points of expansion, (all units, p)."""
+        own = params[block.first : block.first + block.units]
+        eta = np.einsum("np,np->n", block.x, block.row_units(own))
+        if block.offset is not None:
+            eta += block.offset
+        spread = np.full(1, self.dispersion)
+        info, score = self.mixture.family.unit_expansion(block, eta, spread)
+        return Parts((np.concatenate([info, score], axis=1).T,))
+
+
+@dataclass(frozen=True)
+class StandIn(Course):
+    """A course whose units are quadratics.
+
+    Attributes
+    ----------
+    block : GramBlock
+        One quadratic for each unit.
+    """
+
+    block: GramBlock
+
+    @cached_property
+    def source(self) -> BlockSource:
+        """The quadratics."""
+        return BlockSource(self.block)
+
+    @property
+    def linear_whitening(self) -> Whitening:
+        """A stand-in is its own linear view."""
+        return self.whitening
+
+    @cached_property
+    def lattice(self) -> bool:
+        """Quadratics never turn exact."""
+        return False
+
+
+def can_stand_in(source: MemorySource, mixture: Mixture) -> bool:
+    """Whether the units of a source are groups that quadratics can stand in for."""
+    family, grouped = mixture.family, source.starts is not None
+    if family.linear:
+        return False
+    ranges = family.in_range(np.zeros(1)) is not None
+    return grouped and family.expands and not ranges and mixture.background is None
+
+
+def stand_in(course: Course, centre: Array, firmness: float) -> StandIn:
+    """Expand the log-likelihood of each unit around its own fit.
+
+    Parameters
+    ----------
+    course : Course
+    centre : (p,) or (units, p) array
+        What fits are shrunk to.
+    firmness : float
+        How firmly: what the centre counts over what a unit of average size does.
+    """
+    sample, mixture = course.sample, course.mixture
+    units, p = sample.units, sample.x.shape[1]
+    entries = p * (p + 1) // 2
+    expand = Expand(mixture, float(np.mean(course.whitening.dispersion)))
+    points = np.array(np.broadcast_to(centre, (units, p)))
+    prior = 0.0
+    for step in range(STEPS + 1):
+        parts = course.source.sweep(expand, points).join().T
+        info, score = unfold_triangle(parts[:, :entries], p), parts[:, entries:]
+        if step == STEPS:
+            break
+        prior = prior or firmness * float(np.trace(info.mean(axis=0))) / p
+        pull = score - prior * (points - centre)
+        change = np.linalg.solve(info + prior * np.eye(p), pull[..., None])[..., 0]
+        length = np.sqrt(np.mean(change**2, axis=1, keepdims=True))
+        points += change * np.minimum(1.0, LONGEST / np.maximum(length, 1e-300))
+    cross = np.einsum("upq,uq->up", info, points) + score
+    size = np.asarray(sample.as_block().size)
+    # Least squares of each quadratic, so that the sum of squares stays positive.
+    ridge = 1e-8 * np.trace(info, axis1=1, axis2=2)[:, None, None] * np.eye(p) + 1e-300 * np.eye(p)
+    least = np.linalg.solve(info + ridge, cross[..., None])[..., 0]
+    square = np.einsum("up,up->u", cross, least) + SPARE * size
+    full = np.empty((units, p + 1, p + 1))
+    full[:, :p, :p], full[:, p, p] = info, square
+    full[:, :p, p] = full[:, p, :p] = cross
+    rows, cols = np.triu_indices(p + 1)
+    block = GramBlock(full[:, rows, cols], size, sample.weight, p, z=sample.z, known=sample.known)
+    return StandIn(
+        replace(mixture, family=Quadratic()),
+        sample,
+        sample,
+        replace(course.whitening, dispersion=1.0),
+        course.k,
+        block,
+    )
