@@ -51,6 +51,9 @@ EMPTY_ROWS = 1.0
 MANY_UNITS = 10.0
 # Rows whose moments are reported; the search looks at those of its first level.
 MOMENT_ROWS = 100_000
+# Fits that differ by less, but for what chance explains of them, are as good as each other
+# (`python -m benchmarks search --chance`).
+ALIKE = 5.0
 # Newton steps that finish a gate on hard labels.
 GATE = Control(max_iter=50, tol=1e-14)
 
@@ -223,8 +226,11 @@ def _best_end(
     if len(ends) == 1:
         return ends[0]
     if _accident(source, mixture, ends):
-        # What is left of each is one fit with a component less: take the mildest accident.
-        return max(ends, key=lambda end: tightness(end.params))
+        # What is left of each is a fit with a component less: of those that are as good
+        # without it, take the one with the mildest accident.
+        value = worth(source, mixture, ends, source.row_weight)
+        alike = [end for end, v in zip(ends, value, strict=True) if v > value.max() - ALIKE]
+        return max(alike, key=lambda end: tightness(end.params))
     return ranked(source, mixture, ends, source.row_weight)[0]
 
 
