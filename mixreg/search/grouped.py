@@ -33,6 +33,8 @@ Array = NDArray[np.float64]
 # stand-in is steady, loose it tells more maxima apart (verbagg, k = 3; bank, k = 5); around good
 # fits it finds the best of bank, k = 4, which one random start in fifty does.
 PLAN = ((None, 3.0), (0, 3.0), (None, 0.5), (0, 3.0), (1, 3.0), (None, 1.0), (2, 3.0))
+# What this search may cost, over what one on rows may (bank of the benchmark).
+OF_PLAIN = 0.7
 # Share of the budget for stand-ins.
 SHARE = 0.6
 # Rounds before a search may settle.
@@ -99,6 +101,7 @@ class GroupedSearch(Search):
         self.starts_run += len(kinds)
         if not self.budget:
             self.set_budget(course, fits)
+            self.budget *= OF_PLAIN
         found = [Maximum(fit, (kind,)) for kind, fit in zip(kinds, fits, strict=True)]
         if maxima:
             asked = kinds_of_moves(self.moves, MOVES, view.k)
