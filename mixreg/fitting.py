@@ -30,7 +30,7 @@ from mixreg.search.candidates import (
     numbered,
     random_directions,
 )
-from mixreg.search.chance import ranked, suspects, tightness, worth
+from mixreg.search.chance import EMPTY, ranked, suspects, tightness, worth
 from mixreg.search.course import Course, race
 from mixreg.search.grouped import GroupedSearch
 from mixreg.search.levels import Effort, Ladder, Search, decompositions, first_rows
@@ -53,7 +53,9 @@ MANY_UNITS = 10.0
 MOMENT_ROWS = 100_000
 # Fits that differ by less, but for what chance explains of them, are as good as each other
 # (`python -m benchmarks search --chance`).
-ALIKE = 5.0
+ALIKE = 10.0
+# Beyond so many rows, at most so many finalists are run to the end.
+MANY_ROWS, FEWER = 20_000, 8
 # Newton steps that finish a gate on hard labels.
 GATE = Control(max_iter=50, tol=1e-14)
 
@@ -217,7 +219,8 @@ def _best_end(
         every end.
     """
     ends: list[Fit] = []
-    for number, start in enumerate(starts):
+    most = len(starts) if source.rows <= MANY_ROWS else FEWER
+    for number, start in enumerate(starts[:most]):
         if number >= contested and not _accident(source, mixture, ends):
             break
         ends.append(run(source, mixture, start, control, progress))
@@ -225,13 +228,17 @@ def _best_end(
             break
     if len(ends) == 1:
         return ends[0]
-    if _accident(source, mixture, ends):
+    order = ranked(source, mixture, ends, source.row_weight)
+    if mixture.family.collapses and _accident(source, mixture, ends):
         # What is left of each is a fit with a component less: of those that are as good
         # without it, take the one with the mildest accident.
-        value = worth(source, mixture, ends, source.row_weight)
-        alike = [end for end, v in zip(ends, value, strict=True) if v > value.max() - ALIKE]
-        return max(alike, key=lambda end: tightness(end.params))
-    return ranked(source, mixture, ends, source.row_weight)[0]
+        value = worth(source, mixture, order, source.row_weight)
+        if value[0] < -EMPTY:
+            # A wild response leaves no numbers to compare: the search has its way.
+            return ends[0]
+        alike = [end for end, v in zip(order, value, strict=True) if v >= value[0] - ALIKE]
+        return max(alike, key=lambda end: round(tightness(end.params), 3))
+    return order[0]
 
 
 def _accident(source: MemorySource, mixture: Mixture, ends: list[Fit]) -> bool:

@@ -194,9 +194,7 @@ def test_the_family_of_stand_ins_has_variance_one():
 
 def test_candidates_that_lie_close_are_one_pile():
     base = np.array([[1.0, 0.0], [-1.0, 0.0]])
-    points = [
-        Parameters.uniform(base + shift, 1.0) for shift in (0.0, 0.01, 3.0, 3.02, 9.0, 0.015)
-    ]
+    points = [Parameters.uniform(base + shift, 1.0) for shift in (0.0, 0.01, 3.0, 3.02, 9.0, 0.015)]
     piles = apart(points, np.array([1, 0, 2, 3, 4, 5]))
     assert piles == [[1, 0, 5], [2, 3], [4]]
     assert apart(points[:1], np.array([0])) == [[0]]

@@ -2,10 +2,13 @@
 
 import os
 import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from mixreg import MixReg, threads
 from mixreg.simulate import mixture_of_regressions
@@ -83,8 +86,6 @@ def test_a_source_without_blocks_is_an_error():
 def test_a_forked_process_makes_threads_of_its_own(given):
     given(2)
     assert list(threads.spread(abs, [-1, -2, -3])) == [1, 2, 3]
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
@@ -103,5 +104,33 @@ def test_a_forked_process_makes_threads_of_its_own(given):
     assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_linear_algebra_that_was_given_one_thread_gets_no_more():
-    assert 1 <= threads.allowed() <= threads.MOST
+def test_sweeps_get_as_many_threads_as_linear_algebra_was_given():
+    for number in (1, 2):
+        with threadpool_limits(number, user_api="blas"):
+            assert threads.allowed() == number
+            with threads.one_thread():
+                assert threads.allowed() == number
+                assert blas() == {1}
+            assert blas() == {number}
+
+
+def blas():
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+def test_fits_at_the_same_time_leave_linear_algebra_as_it_was():
+    before, x = blas(), np.random.default_rng(0).standard_normal((300, 2))
+    y = x[:, 0] * np.where(x[:, 1] > 0, 1.0, -1.0) + np.sin(9 * x[:, 1])
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(MixReg(y, x, k=2).fit, seed=i) for i in range(8)]
+        assert all(np.isfinite(run.result().llf) for run in runs)
+    assert blas() == before
+
+
+def test_a_sweep_inside_a_task_waits_for_nobody(given):
+    given(2)
+
+    def outer(number):
+        return sum(threads.spread(abs, [-number, -1]))
+
+    assert list(threads.spread(outer, [1, 2, 3, 4])) == [2, 3, 4, 5]

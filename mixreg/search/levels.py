@@ -264,12 +264,13 @@ class Search:
         while course is not self.top:
             maxima = self.contenders(course, maxima)
             rows = self.ladder.above(rows)
-            if agreed and rows == self.ladder.rows and len(maxima) == 1:
+            challenge = self.settled and len(self.levels) == 1 and self.effort.n_init > 1
+            if agreed and rows == self.ladder.rows and len(maxima) == 1 and not challenge:
                 # One more run on all rows is all that is left to do.
                 return self.record(maxima)
             course = self.course(rows)
             maxima = self.climb(course, maxima)
-            if self.settled and len(self.levels) == 2 and self.effort.n_init > 1:
+            if challenge:
                 # Starts on few rows can agree on what more rows do not (cps1988, k = 3: one
                 # sample of 1,000 rows in ten, 161 below the best). Where they nearly agreed the
                 # tensor start joins these.
@@ -287,8 +288,11 @@ class Search:
         self, course: Course, maxima: list[Maximum], starts: int
     ) -> tuple[list[Maximum], bool]:
         """Maxima of fewer rows beside those of a few starts; whether these are better."""
-        height = self.worth_of(course, maxima)
-        new, _ = self.round(course, maxima, starts)
+        height, left = self.worth_of(course, maxima), self.effort.starts - self.starts_run
+        if left <= 0 or _exact(course, maxima):
+            return maxima, False
+        new, exact = self.round(course, maxima, min(starts, left))
+        new = new if exact is None else [Maximum(exact, ("exact",))]
         maxima = self.ranked(course, merged([*maxima, *new], course.rows))
         return maxima, self.worth_of(course, maxima) > height + SAME_HEIGHT
 
@@ -296,7 +300,7 @@ class Search:
         """Moves that a leader must hold against where starts settled it: more if they are cheap."""
         k, p = self.top.k, self.top.sample.x.shape[1]
         each = MOVE_COST * self.ladder.cost * k * (p * (p + 1) / 2 + 60)
-        cheap = int(0.3 * FLOOR / each)
+        cheap = int(FLOOR / each)
         return min(max(cheap, 2 if agreed else ROUND // 2), 10 * ROUND)
 
     # Starts

@@ -29,8 +29,14 @@ from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
 
-# Steps to a group's shrunken fit, and the longest of them (root mean square).
+# Steps to a group's shrunken fit, and the longest of them (root mean square): with six steps
+# the search is no better (bank, k = 4 and 5).
 STEPS, LONGEST = 4, 1.0
+# A pass over stand-ins must be so many times cheaper than one over rows (randhie_visits, with
+# 3.4 rows a group, is just so), and need no more values than this.
+CHEAPER, MOST_VALUES = 3.0, 20_000_000
+# Larger informations and scores leave the range in which equations can be solved.
+LARGEST = 1e12
 # Squares that every row has beside those of the quadratic, so that none is negative.
 SPARE = 10.0
 
@@ -114,11 +120,20 @@ def can_stand_in(source: MemorySource, mixture: Mixture) -> bool:
     if family.linear:
         return False
     ranges = family.in_range(np.zeros(1)) is not None
-    return grouped and family.expands and not ranges and mixture.background is None
+    if not grouped or not family.expands or ranges or mixture.background is not None:
+        return False
+    p = source.x.shape[1]
+    values = source.units * (p + 1) * (p + 2)
+    return CHEAPER * values < source.rows * row_cost(p) and values < MOST_VALUES
 
 
-def stand_in(course: Course, centre: Array, firmness: float) -> StandIn:
-    """Expand the log-likelihood of each unit around its own fit.
+def row_cost(p: int) -> float:
+    """Multiplications that a row costs in a pass, about; a logarithm or so counts 60."""
+    return p * (p + 1) / 2 + 2 * p + 60
+
+
+def stand_in(course: Course, centre: Array, firmness: float) -> StandIn | None:
+    """Expand the log-likelihood of each unit around its own fit; None if numbers do not allow it.
 
     Parameters
     ----------
@@ -137,9 +152,13 @@ def stand_in(course: Course, centre: Array, firmness: float) -> StandIn:
     for step in range(STEPS + 1):
         parts = course.source.sweep(expand, points).join().T
         info, score = unfold_triangle(parts[:, :entries], p), parts[:, entries:]
+        if not np.abs(parts).max() < LARGEST:
+            return None
         if step == STEPS:
             break
         prior = prior or firmness * float(np.trace(info.mean(axis=0))) / p
+        if prior <= 0:
+            return None
         pull = score - prior * (points - centre)
         change = np.linalg.solve(info + prior * np.eye(p), pull[..., None])[..., 0]
         length = np.sqrt(np.mean(change**2, axis=1, keepdims=True))

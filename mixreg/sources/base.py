@@ -40,7 +40,10 @@ PARTS = 8
 
 
 def sweep(blocks: Iterable[Any], task: Task[T], params: Any = None) -> T:
-    """Run `task(block, params)` on every block and add up the results, in order."""
+    """Run `task(block, params)` on every block and add up the results, in order.
+
+    For blocks that are views of memory: all of them are there at once.
+    """
     every = list(blocks)
     if not every:
         raise ValueError("the source has no blocks; give it at least one row")
