@@ -58,15 +58,20 @@ class GroupedSearch(Search):
     def run(self) -> Record:
         """Look for the best fit."""
         course = self.course(self.ladder.wide)
-        if stand_in(course, course.whitening.pooled, PLAN[0][1]) is None:
+        first = stand_in(course, course.whitening.pooled, PLAN[0][1])
+        if first is None:
             return super().run()
-        self.prepare(course)
         maxima: list[Maximum] = []
         failed, height, turn = 0, -np.inf, 0
         while failed < len(PLAN) and not self.settled:
             if turn and self.spent > SHARE * self.budget:
                 break
-            maxima = self.join_tensors(course, self.turn(course, maxima, turn))
+            if turn == LEAST:
+                self.prepare(course)
+                maxima = self.join_tensors(course, maxima)
+            view = first if turn == 0 else self.view(course, maxima, turn)
+            if view is not None:
+                maxima = self.turn(course, view, maxima)
             now, turn = self.worth_of(course, maxima), turn + 1
             failed = 0 if now > height + SAME_HEIGHT else failed + 1
             height = max(now, height)
@@ -78,16 +83,17 @@ class GroupedSearch(Search):
             maxima = self.climb(self.course(self.ladder.rows), self.contenders(course, maxima))
         return self.record(self.photo_finish(maxima))
 
-    def turn(self, course: Course, maxima: list[Maximum], number: int) -> list[Maximum]:
-        """A round on stand-ins; the best of what it finds, on the rows."""
+    def view(self, course: Course, maxima: list[Maximum], number: int) -> StandIn | None:
+        """The stand-in of a round."""
         around, firmness = PLAN[number % len(PLAN)]
         centre = course.whitening.pooled
         if around is not None:
             centre = self.said(course, maxima[min(around, len(maxima) - 1)])
-        view = stand_in(course, centre, firmness)
-        if view is None:
-            return maxima
         self.spent += (STEPS + 1) * course.source.block.rows
+        return stand_in(course, centre, firmness)
+
+    def turn(self, course: Course, view: StandIn, maxima: list[Maximum]) -> list[Maximum]:
+        """A round on a stand-in; the best of what it finds, on the rows."""
         found = self.look(course, view, maxima)
         ends = self.meet(course, found, maxima)
         return self.ranked(course, merged([*maxima, *ends], course.rows))

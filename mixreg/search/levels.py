@@ -60,6 +60,8 @@ ENOUGH = 0.05
 # ... or when so many starts ended at one that is better than all others; a few may share
 # that, on a sample two.
 SEVERAL, FEW, TWINS = 3, 5, 2
+# Starts that challenge what a small sample agreed on, the tensor's among them (cps1988, k = 3).
+CHALLENGERS = 2
 # Share of the starts that must have ended at these; more on samples of counts and
 # choices, which say less.
 MOST, NEARLY_ALL = 0.5, 0.85
@@ -272,9 +274,8 @@ class Search:
             maxima = self.climb(course, maxima)
             if challenge:
                 # Starts on few rows can agree on what more rows do not (cps1988, k = 3: one
-                # sample of 1,000 rows in ten, 161 below the best). Where they nearly agreed the
-                # tensor start joins these.
-                maxima, beaten = self.challenged(course, maxima, ROUND // (2 if agreed else 4))
+                # sample of 1,000 rows in ten, 161 below the best).
+                maxima, beaten = self.challenged(course, maxima, CHALLENGERS)
                 if beaten:
                     maxima, agreed = self.widen(course, maxima), False
             if not agreed and (rows >= TENSOR_ROWS or course is self.top):
@@ -300,7 +301,7 @@ class Search:
         """Moves that a leader must hold against where starts settled it: more if they are cheap."""
         k, p = self.top.k, self.top.sample.x.shape[1]
         each = MOVE_COST * self.ladder.cost * k * (p * (p + 1) / 2 + 60)
-        cheap = int(FLOOR / each)
+        cheap = int((0.3 if agreed else 1.0) * FLOOR / each)
         return min(max(cheap, 2 if agreed else ROUND // 2), 10 * ROUND)
 
     # Starts
