@@ -1,5 +1,7 @@
 """The search: what it finds, what it reports, and what it leaves alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,12 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mixreg import MixReg, fitting
+from mixreg.estimators import EM, Control, iterate
 from mixreg.estimators.expectation import Posterior
 from mixreg.fitting import make_ladder
+from mixreg.params import log_gating
 from mixreg.search.course import race
 from mixreg.search.levels import ROUND, Effort, Ladder, Search, first_rows
 from mixreg.search.moves import MOVES, dealt, fix_known, kinds_of_moves, moved
-from mixreg.search.record import merged
+from mixreg.search.record import Maximum, merged
 from mixreg.simulate import mixture_of_regressions
 from mixreg.threads import one_thread
 from tests.samples import lines
@@ -303,3 +307,23 @@ def test_a_round_has_starts_of_every_kind():
     assert hunt.starts_run == ROUND
     assert hunt.budget > 0
     assert hunt.spent > 0
+
+
+def test_a_lower_maximum_that_a_sample_agreed_on_is_challenged():
+    data = lines(6000, noise=0.5)
+    problem = MixReg.from_formula("y ~ x1 + x2", data, k=3).problem()
+    rng = np.random.default_rng(0)
+    hunt = Search(make_ladder(problem, rng), Effort(), rng)
+    course = hunt.top
+    # All rows in one component, the others far away and next to empty.
+    start = course.whitening.start(3)
+    start.coef[1:] += 5.0
+    start = replace(start, gating=log_gating(np.array([0.998, 0.001, 0.001])))
+    low = iterate(course.source, EM(course.mixture), start.stacked(), Control(30, 1e-3))[0]
+    hunt.budget = 1.0
+    maxima, beaten = hunt.challenged(course, [Maximum(low, ("labels",))], 4)
+    assert beaten
+    assert maxima[0].fit.objective > low.objective + 10
+    # With no starts left there is no challenge.
+    hunt.starts_run = hunt.effort.starts
+    assert hunt.challenged(course, maxima, 4) == (maxima, False)
