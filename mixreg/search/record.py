@@ -22,8 +22,8 @@ SAME_POINT = 0.3
 SAME_HEIGHT = 0.05
 
 # Maxima within this of the winner are run to the end; others, at most so many, only
-# where chance explains part of all ends (with 8 of them, four in 150 fits more choose a chance
-# line, `draw_plain` of benchmarks/segments.py).
+# where chance explains part of all ends (27 of 150 fits choose a chance line with 8 of them, 21
+# with 24; `draw_plain` of benchmarks/segments.py).
 CONTESTED, MOST_FINALISTS = 2.0, 24
 
 
