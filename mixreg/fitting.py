@@ -30,6 +30,7 @@ from mixreg.search.candidates import (
     numbered,
     random_directions,
 )
+from mixreg.search.cells import CellSearch, can_be_cut
 from mixreg.search.chance import EMPTY, ranked, suspects, tightness, worth
 from mixreg.search.course import Course, race
 from mixreg.search.grouped import GroupedSearch
@@ -39,7 +40,8 @@ from mixreg.search.record import Record
 from mixreg.search.stand_in import can_stand_in
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import MemorySource
-from mixreg.sources.memory import condensing_pays, standardised
+from mixreg.sources.memory import condensing_pays, standardised, with_repeats
+from mixreg.sources.repeats import pass_cost
 from mixreg.whitening import Whitening
 
 Array = NDArray[np.float64]
@@ -164,6 +166,7 @@ def solve(
     """
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
+    raw = raw if mixture.family.linear else with_repeats(raw)
     near = raw if mixture.background is None else drawn_in(raw, mixture.family)
     ladder = make_ladder(replace(problem, source=near), rng)
     tensors: tuple[TensorResult, ...] = ()
@@ -171,8 +174,7 @@ def solve(
     contested = 1
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
         effort = replace(options.effort, thorough=options.method != "vb")
-        grouped = effort.n_init > 1 and can_stand_in(near, mixture)
-        hunt = (GroupedSearch if grouped else Search)(ladder, effort, rng, progress)
+        hunt = _kind_of_search(near, mixture, effort)(ladder, effort, rng, progress)
         record = hunt.run()
         tensors, starts = record.tensors, [m.fit.params for m in record.finalists]
         contested = record.contested
@@ -197,6 +199,15 @@ def solve(
     return source, _finish(
         source, mixture, fit, options.method, tensors, record, revived, course.whitening
     )
+
+
+def _kind_of_search(source: MemorySource, mixture: Mixture, effort: Effort) -> type[Search]:
+    """What the search looks at before it looks at rows."""
+    if effort.n_init == 1:
+        return Search
+    if can_stand_in(source, mixture):
+        return GroupedSearch
+    return CellSearch if can_be_cut(source, mixture) else Search
 
 
 def _best_end(
@@ -250,7 +261,8 @@ def _accident(source: MemorySource, mixture: Mixture, ends: list[Fit]) -> bool:
 def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
     """The levels of a search, and how their rows are made."""
     raw, mixture, k = problem.source, problem.mixture, problem.k
-    cost = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
+    plain = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
+    cost = plain if raw.repeats is None else pass_cost(raw.repeats)
     rows = first_rows(raw.rows, raw.units, cost, k, raw.x.shape[1], mixture.family.linear)
     whitening = problem.whitening
     if whitening.linear is not None:
@@ -264,7 +276,7 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
             linear = standardised(surrogate(part, mixture), whitening.linear)
         return Course(mixture, sample, linear, whitening, k)
 
-    return Ladder(make, rows, raw.rows, cost)
+    return Ladder(make, rows, raw.rows, cost, plain)
 
 
 def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:

@@ -12,8 +12,8 @@ from mixreg.blocks import column_pairs
 from mixreg.families.statistics import unfold_triangle
 from mixreg.fitting import make_ladder
 from mixreg.params import Parameters
-from mixreg.search.grouped import apart
 from mixreg.search.stand_in import Quadratic, can_stand_in, stand_in
+from mixreg.search.views import apart
 
 COEF = np.array([[0.8, 1.0, -0.7], [-0.8, -0.6, 0.9]])
 FAMILIES = ["binomial", "poisson", "negativebinomial", "gamma", "choice"]
@@ -194,9 +194,9 @@ def test_the_family_of_stand_ins_has_variance_one():
 def test_candidates_that_lie_close_are_one_pile():
     base = np.array([[1.0, 0.0], [-1.0, 0.0]])
     points = [Parameters.uniform(base + shift, 1.0) for shift in (0.0, 0.01, 3.0, 3.02, 9.0, 0.015)]
-    piles = apart(points, np.array([1, 0, 2, 3, 4, 5]))
+    piles = apart(points, np.array([1, 0, 2, 3, 4, 5]), 0.25)
     assert piles == [[1, 0, 5], [2, 3], [4]]
-    assert apart(points[:1], np.array([0])) == [[0]]
+    assert apart(points[:1], np.array([0]), 0.25) == [[0]]
 
 
 def test_products_of_regressors_that_are_kept_change_nothing():

@@ -53,13 +53,9 @@ class Choice(Family):
         return rows.y * rows.eta
 
     def unit_density(self, block: Block, params: Parameters, state: Any) -> Array:
-        """Log chance of each unit's choices."""
+        """Log chance of each unit's choices, one in each set."""
         chosen = np.flatnonzero(block.y)
-        values = state.eta[..., chosen]
-        if block.starts is None:
-            return np.asarray(values)
-        first = np.searchsorted(chosen, block.starts)
-        return np.add.reduceat(values, first, axis=-1)
+        return block.per_unit_of_sets(state.eta[..., chosen])
 
     def score(self, rows: Rows) -> Array:
         """Chosen minus its chance."""

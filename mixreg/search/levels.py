@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,12 +158,15 @@ class Ladder:
         Rows of the first level, and all there are.
     cost : int
         What a pass over all rows costs: condensed groups cost a row each.
+    plain : int
+        What a pass of a plain start costs.
     """
 
     make: Callable[[int, np.random.Generator], Course]
     first: int
     rows: int
     cost: int
+    plain: int
 
     def above(self, rows: int) -> int:
         """Rows of the next level."""
@@ -214,6 +218,9 @@ class Search:
     settled : bool
         Whether starts on the first level agree.
     """
+
+    # What a search of this kind may cost, over what one on rows may.
+    of_plain: ClassVar[float] = 1.0
 
     def __init__(
         self,
@@ -371,12 +378,12 @@ class Search:
 
     def batch(self, course: Course) -> int:
         """Moves of a batch, so that what is left pays for a few of them."""
-        left = (self.budget - self.spent) / (self.each * course.source.block.rows)
+        left = (self.budget - self.spent) / (self.each * course.source.block.cost)
         return int(np.clip(left / (1 + BATCHES), LEAST_BATCH, MOST_BATCH))
 
     def affords(self, course: Course, runs: int) -> bool:
         """Whether so many runs would not overdraw the budget."""
-        return self.spent + self.each * runs * course.source.block.rows < self.budget
+        return self.spent + self.each * runs * course.source.block.cost < self.budget
 
     def worth_of(self, course: Course, maxima: list[Maximum]) -> float:
         """What the leader is worth."""
@@ -586,15 +593,15 @@ class Search:
 
     def pay(self, course: Course, fits: Sequence[Fit]) -> None:
         """Count rows times iterations: counted, not timed, the same call gives the same result."""
-        self.spent += course.source.block.rows * sum(fit.n_iter + 1 for fit in fits)
+        self.spent += course.source.block.cost * sum(fit.n_iter + 1 for fit in fits)
 
     def set_budget(self, course: Course, fits: list[Fit]) -> None:
         """What the search may cost, by what plain starts on all rows would."""
         iterations = float(np.mean([fit.n_iter for fit in fits])) + 1
         k, p = fits[0].params.coef.shape
-        plain = self.ladder.cost * (MORE_ITERATIONS * iterations + FINAL_EACH * k * p)
+        plain = self.ladder.plain * (MORE_ITERATIONS * iterations + FINAL_EACH * k * p)
         floor = FLOOR / (k * (p * (p + 1) / 2 + 60)) * self.effort.n_init / 16
-        self.budget = max(self.effort.runs * plain * self.top.stack_gain, floor)
+        self.budget = self.of_plain * max(self.effort.runs * plain * self.top.stack_gain, floor)
         if self.scarce(course):
             self.budget *= MORE_IF_SCARCE
         elif course.lattice:

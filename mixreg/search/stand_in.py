@@ -12,7 +12,6 @@ What is found there must prove itself on the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -24,8 +23,9 @@ from mixreg.families import Gaussian
 from mixreg.families.statistics import unfold_triangle
 from mixreg.mixture import Mixture
 from mixreg.search.course import Course
-from mixreg.sources.memory import BlockSource, MemorySource
-from mixreg.whitening import Whitening
+from mixreg.search.views import View, row_cost
+from mixreg.sources.memory import MemorySource
+from mixreg.sources.repeats import pass_cost
 
 Array = NDArray[np.float64]
 
@@ -86,34 +86,6 @@ class Expand:
         return Parts((np.concatenate([info, score], axis=1).T,))
 
 
-@dataclass(frozen=True)
-class StandIn(Course):
-    """A course whose units are quadratics.
-
-    Attributes
-    ----------
-    block : GramBlock
-        One quadratic for each unit.
-    """
-
-    block: GramBlock
-
-    @cached_property
-    def source(self) -> BlockSource:
-        """The quadratics."""
-        return BlockSource(self.block)
-
-    @property
-    def linear_whitening(self) -> Whitening:
-        """A stand-in is its own linear view."""
-        return self.whitening
-
-    @cached_property
-    def lattice(self) -> bool:
-        """Quadratics never turn exact."""
-        return False
-
-
 def can_stand_in(source: MemorySource, mixture: Mixture) -> bool:
     """Whether the units of a source are groups that quadratics can stand in for."""
     family, grouped = mixture.family, source.starts is not None
@@ -124,15 +96,11 @@ def can_stand_in(source: MemorySource, mixture: Mixture) -> bool:
         return False
     p = source.x.shape[1]
     values = source.units * (p + 1) * (p + 2)
-    return CHEAPER * values < source.rows * row_cost(p) and values < MOST_VALUES
+    cost = source.rows if source.repeats is None else pass_cost(source.repeats)
+    return CHEAPER * values < cost * row_cost(p) and values < MOST_VALUES
 
 
-def row_cost(p: int) -> float:
-    """Multiplications that a row costs in a pass, about; a logarithm or so counts 60."""
-    return p * (p + 1) / 2 + 2 * p + 60
-
-
-def stand_in(course: Course, centre: Array, firmness: float) -> StandIn | None:
+def stand_in(course: Course, centre: Array, firmness: float) -> View | None:
     """Expand the log-likelihood of each unit around its own fit; None if numbers do not allow it.
 
     Parameters
@@ -150,7 +118,7 @@ def stand_in(course: Course, centre: Array, firmness: float) -> StandIn | None:
     points = np.array(np.broadcast_to(centre, (units, p)))
     prior = 0.0
     for step in range(STEPS + 1):
-        parts = course.source.sweep(expand, points).join().T
+        parts = sample.sweep(expand, points).join().T
         info, score = unfold_triangle(parts[:, :entries], p), parts[:, entries:]
         if not np.abs(parts).max() < LARGEST:
             return None
@@ -174,7 +142,7 @@ def stand_in(course: Course, centre: Array, firmness: float) -> StandIn | None:
     full[:, :p, p] = full[:, p, :p] = cross
     rows, cols = np.triu_indices(p + 1)
     block = GramBlock(full[:, rows, cols], size, sample.weight, p, z=sample.z, known=sample.known)
-    return StandIn(
+    return View(
         replace(mixture, family=Quadratic()),
         sample,
         sample,

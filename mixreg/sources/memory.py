@@ -11,8 +11,17 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import ROW_FIELDS, UNIT_FIELDS, Block, GramBlock, column_pairs, condense
+from mixreg.blocks import (
+    ROW_FIELDS,
+    UNIT_FIELDS,
+    Block,
+    GramBlock,
+    SharedBlock,
+    column_pairs,
+    condense,
+)
 from mixreg.sources.base import Task, sweep
+from mixreg.sources.repeats import distinct_rows, share_rows
 from mixreg.threads import one_thread
 from mixreg.whitening import Whitening
 
@@ -38,7 +47,7 @@ class MemorySource:
         Case weights; None means 1.
     starts : (units,) int array or None
         First row of each group; rows of a group are contiguous.
-    offset, trials, opens, part, z, known
+    offset, trials, opens, part, z, known, repeats
         As in `Block`.
     """
 
@@ -52,6 +61,7 @@ class MemorySource:
     part: NDArray[np.intp] | None = None
     z: Array | None = None
     known: NDArray[np.intp] | None = None
+    repeats: NDArray[np.intp] | None = None
 
     @property
     def rows(self) -> int:
@@ -158,6 +168,15 @@ class MemorySource:
         return self.take_units(np.sort(drawn))
 
 
+def with_repeats(source: MemorySource) -> MemorySource:
+    """Groups that know which of their rows repeat, if many do."""
+    if source.starts is None or source.part is not None or source.repeats is not None:
+        return source
+    extra = [values for values in (source.offset, source.trials) if values is not None]
+    columns = [*source.x.T, source.y, *extra]
+    return replace(source, repeats=distinct_rows(columns, source.opens))
+
+
 def standardised(raw: MemorySource, whitening: Whitening) -> MemorySource:
     """The rows in standard coordinates, made block by block into one new array."""
     x = np.empty_like(raw.x)
@@ -200,7 +219,7 @@ class BlockSource:
             pairs, p = self.block.pairs, self.block.x.shape[1]
             most = block_rows(p) if pairs is None else PAIR_VALUES // pairs.shape[1]
             rows = min(rows, max(256, most))
-        if self.block.rows < 2 * rows:
+        if self.block.rows < 2 * rows or isinstance(self.block, SharedBlock):
             return task(self.block, params)
         return sweep(self._parts(rows), task, params)
 
@@ -231,6 +250,8 @@ def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
     which is all it needs of them.
     """
     p = source.x.shape[1]
+    if source.repeats is not None and not linear:
+        return BlockSource(share_rows(source.as_block(), source.repeats))
     gram = linear and source.starts is not None
     products = source.units if gram else source.rows
     if products * p * (p + 1) * 4 > KEPT_BYTES and not (gram and condensing_pays(source)):

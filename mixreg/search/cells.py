@@ -1,0 +1,141 @@
+"""Cells: rows that lie close together, looked at as one.
+
+Starts and moves cost what rows cost, and data of many rows can afford few of them.
+Rows are cut into cells that lie close together in regressors and residuals. If all
+rows of a cell had the same class probabilities, the log-likelihood would be
+
+    sum over cells of m log sum_j w_j exp(mean over the cell of log f_j),
+
+a lower bound of the real one, for any components, that needs only the cross
+products of each cell. EM on it is EM on as many weighted units as there are cells,
+and its maxima lie near those of the rows. Each round cuts the rows in another way.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.blocks import Block, GramBlock, condense
+from mixreg.estimators.expectation import SoftAssignment
+from mixreg.estimators.loop import Control
+from mixreg.mixture import Mixture
+from mixreg.params import Parameters
+from mixreg.search.course import Course
+from mixreg.search.record import SAME_HEIGHT, Maximum
+from mixreg.search.views import Meeting, View, ViewSearch
+from mixreg.sources.memory import MemorySource
+
+Array = NDArray[np.float64]
+
+# Cells of a view, and rows for each of them without which it does not pay (diamonds, k = 4:
+# 2,048, 4,096 and 8,192 cells all find the best, the more the dearer).
+CELLS, LEAST_ROWS = 4_096, 4
+# What a residual deviation counts over that of a regressor, in turn: on diamonds k = 3 and 4 are
+# found with 1 and 2, not with 4 and 8.
+STRETCHES = (2.0, 1.0, 1.4)
+# Rounds that must fail, and the share of the budget for them; moves on the rows get the rest.
+ROUNDS, SHARE = 2, 0.6
+# Cells that lose more than this share of what the leader gains over one component tell little
+# (diamonds: a fifth).
+MOST_LOST = 0.5
+# What it takes to cut rows into cells, in passes of one run.
+CUTTING = 40
+
+
+def can_be_cut(source: MemorySource, mixture: Mixture) -> bool:
+    """Whether there are so many rows, all of them units, that cells pay."""
+    plain = source.starts is None and source.known is None and source.z is None
+    few = source.rows < LEAST_ROWS * CELLS
+    return mixture.family.linear and plain and not few and mixture.background is None
+
+
+def cut(points: Array, cells: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Cut rows into cells of equal size, each time across the widest direction.
+
+    Returns
+    -------
+    order : (rows,) int array
+        Row numbers, cell by cell.
+    starts : (cells,) int array
+        Where each cell begins in that order.
+    """
+    order = np.arange(len(points))
+    edges = np.array([0, len(points)])
+    for _ in range(int(np.log2(cells))):
+        middle = (edges[:-1] + edges[1:]) // 2
+        for first, half, last in zip(edges[:-1], middle, edges[1:], strict=True):
+            part = order[first:last]
+            here = points[part]
+            along = here[:, np.argmax(here.std(axis=0))]
+            order[first:last] = part[np.argpartition(along, half - first)]
+        edges = np.sort(np.concatenate([edges, middle]))
+    return order, edges[:-1]
+
+
+def cells_of(course: Course, stretch: float, rng: np.random.Generator) -> View:
+    """The rows of a course as cells, which count as often as they have rows.
+
+    Parameters
+    ----------
+    course : Course
+    stretch : float
+        What a residual deviation counts over that of a regressor.
+    rng : Generator
+        Stretches all directions a little, so that no two views are alike.
+    """
+    sample, white = course.sample, course.whitening
+    residual = sample.y - sample.x @ white.pooled
+    residual *= stretch / max(float(residual.std()), 1e-300)
+    points = np.column_stack([sample.x, residual]) * rng.uniform(0.8, 1.25, white.pooled.size + 1)
+    order, starts = cut(points, CELLS)
+    x, y = sample.x[order], sample.y[order]
+    count = np.diff(starts, append=sample.rows).astype(float)
+    if sample.weight is not None:
+        weight = sample.weight[order]
+        count = np.add.reduceat(weight, starts)
+        x, y = x * np.sqrt(weight)[:, None], y * np.sqrt(weight)
+    means = condense(Block(x, y, starts=starts)).gram / np.maximum(count, 1e-300)[:, None]
+    block = GramBlock(means, np.ones(len(starts)), count, x.shape[1])
+    return View(course.mixture, sample, sample, white, course.k, block)
+
+
+def faithful(course: Course, view: View, params: Parameters) -> bool:
+    """Whether cells keep enough of what a fit gains over one component."""
+    task, stack = SoftAssignment(course.mixture), params.stacked()
+    rows, seen = (float(c.source.sweep(task, stack).objective[0]) for c in (course, view))
+    one = -0.5 * course.rows * (np.log(2 * np.pi * course.whitening.variance) + 1)
+    return bool(rows - seen < MOST_LOST * (rows - one))
+
+
+class CellSearch(ViewSearch):
+    """A search that looks at cells where starts on few rows do not agree."""
+
+    # On diamonds, k = 4, the best is among the twelve highest of a view, and among the
+    # eight highest after eight steps.
+    meeting: ClassVar[Meeting] = Meeting(most=16, steps=8, best=6, close=0.1, near=0.05)
+    cycle: ClassVar[tuple[str, ...]] = ("labels", "labels", "labels", "random")
+    of_plain: ClassVar[float] = 0.85
+    to_the_end: ClassVar[Control] = Control(max_iter=100, tol=1e-5, leaps=True)
+
+    def unit_cost(self, p: int) -> float:
+        """Multiplications that a cell costs in a pass, about; a logarithm or so counts 60."""
+        return (p + 1) * (p + 2) + 60
+
+    def widen(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """Rounds on cells, then starts and moves on the rows."""
+        if course.sample.rows < LEAST_ROWS * CELLS:
+            return super().widen(course, maxima)
+        failed, turn, height = 0, 0, self.worth_of(course, maxima)
+        while failed < ROUNDS and self.spent < SHARE * self.budget:
+            view = cells_of(course, STRETCHES[turn % len(STRETCHES)], self.rng)
+            self.spent += CUTTING * course.source.block.cost
+            if turn == 0 and not faithful(course, view, maxima[0].fit.params):
+                break
+            maxima = self.turn(course, view, maxima)
+            now, turn = self.worth_of(course, maxima), turn + 1
+            failed = 0 if now > height + SAME_HEIGHT else failed + 1
+            height = now
+        return super().widen(course, maxima)

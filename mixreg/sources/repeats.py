@@ -1,0 +1,116 @@
+"""Rows that repeat: surveys and experiments show the same few rows to many units.
+
+A conjoint study has some hundred cards and thousands of answers. What a row costs
+in a pass (its linear predictor, exponentials, products of regressors) is then paid
+once for each distinct row, and units add up what is theirs by a sparse product.
+Nothing is approximated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from mixreg.blocks import ADDING_UP, Block, SharedBlock, column_pairs
+
+Array = NDArray[np.float64]
+Words = NDArray[np.uint64]
+
+# Distinct rows pay if a pass costs less than this share of one over all rows.
+WORTHWHILE = 0.5
+
+
+def _mixed(words: Words) -> Words:
+    """Scatter the bits of whole numbers (the finaliser of splitmix64)."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _hashes(columns: Sequence[Array]) -> Words:
+    """One whole number for each row, the same for rows with the same values."""
+    words = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        # Adding zero makes minus zero plain.
+        bits = np.ascontiguousarray(column + 0.0).view(np.uint64)
+        words = _mixed(words * np.uint64(3) + bits)
+    return words
+
+
+def distinct_rows(
+    columns: Sequence[Array], opens: NDArray[np.bool_] | None
+) -> NDArray[np.intp] | None:
+    """Number of the distinct row that each row equals, or None if too few repeat.
+
+    Parameters
+    ----------
+    columns : sequence of (rows,) arrays
+        All that a row's density depends on.
+    opens : (rows,) bool array or None
+        Rows at which a choice set begins: sets repeat as a whole.
+    """
+    words = _hashes(columns)
+    if opens is not None:
+        words = _set_hashes(words, opens)
+    _, first, number = np.unique(words, return_index=True, return_inverse=True)
+    if len(first) + ADDING_UP * len(words) > WORTHWHILE * len(words):
+        return None
+    one = first[number]
+    if not all(np.array_equal(column, column[one]) for column in columns):
+        return None
+    # In the order in which they first appear, so that choice sets stay together.
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return np.asarray(rank[number])
+
+
+def _set_hashes(words: Words, opens: NDArray[np.bool_]) -> Words:
+    """Hashes of rows that know the set they are in, and their place there."""
+    sets = np.flatnonzero(opens)
+    sizes = np.diff(sets, append=len(words))
+    place = (np.arange(len(words)) - np.repeat(sets, sizes)).astype(np.uint64)
+    here = _mixed(words + _mixed(place + np.uint64(1)))
+    whole = np.add.reduceat(here, sets)
+    return _mixed(here + np.repeat(whole, sizes))
+
+
+def pass_cost(repeats: NDArray[np.intp]) -> int:
+    """What a pass over shared rows costs, in rows."""
+    return int(repeats.max() + 1 + ADDING_UP * len(repeats))
+
+
+def share_rows(block: Block, repeats: NDArray[np.intp]) -> SharedBlock:
+    """The same units, with rows that repeat held once."""
+    _, first, number = np.unique(repeats, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    first, number = first[order], rank[number]
+    sizes = np.broadcast_to(np.asarray(block.size), (block.units,)).astype(np.intp)
+    units = np.repeat(np.arange(block.units), sizes)
+    ones = np.ones(block.rows)
+    shape = (block.units, len(first))
+    counts = csr_array((ones, (units, number)), shape=shape)
+    counts.sum_duplicates()
+
+    def kept(values: Array | None) -> Array | None:
+        return None if values is None else np.ascontiguousarray(values[first])
+
+    x = np.ascontiguousarray(block.x[first])
+    return SharedBlock(
+        x,
+        block.y[first],
+        block.weight,
+        pairs=column_pairs(x),
+        offset=kept(block.offset),
+        trials=kept(block.trials),
+        opens=None if block.opens is None else block.opens[first],
+        z=block.z,
+        known=block.known,
+        counts=counts,
+        turned=csr_array(counts.T),
+    )
