@@ -216,7 +216,7 @@ def settled(course):
 
 
 def make_ladder_of(course):
-    return Ladder(lambda rows, rng: course, course.sample.rows, course.sample.rows, 1)
+    return Ladder(lambda rows, rng: course, course.sample.rows, course.sample.rows, 1, 1)
 
 
 def test_every_move_goes_through(course):

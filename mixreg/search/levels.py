@@ -95,9 +95,13 @@ FINISH = Control(max_iter=100, tol=1e-9, leaps=True)
 # because it goes to the end, and Newton's steps and standard errors, which cost the
 # more the more coefficients there are.
 MORE_ITERATIONS, FINAL_EACH = 1.5, 0.55
-# Least a search may cost, in multiplications, about; data on which two rounds cost no
-# more than this are not sampled.
-FLOOR = 1e8
+# What a pass costs whatever the rows, and what a plain start takes beside its passes, in
+# multiplications of which a second has three thousand million: 0.3 and 8 ms (cheese, tonedata,
+# CO2data and wlddev of the benchmark).
+PASS, BESIDE = 1e6, 2.5e7
+# Moves that a leader must hold against where starts settled it may cost so much without passes;
+# data on which two rounds cost no more than CHEAP are not sampled.
+FEW_MOVES = 1e8
 CHEAP = 4e8
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
@@ -179,9 +183,14 @@ class Ladder:
         return min(self.rows, max(self.above(self.first), affordable))
 
 
+def row_work(k: int, p: int) -> float:
+    """Multiplications that a row costs in a pass, about; a logarithm or so counts 60."""
+    return k * (p * (p + 1) / 2 + 60)
+
+
 def first_rows(rows: int, units: int, cost: int, k: int, p: int, linear: bool) -> int:
     """Rows of the first level: some for each coefficient, groups for each component."""
-    if 2 * ROUND * MOVE_COST * cost * k * (p * (p + 1) / 2 + 60) < CHEAP:
+    if 2 * ROUND * MOVE_COST * cost * row_work(k, p) < CHEAP:
         return rows
     groups = UNITS_EACH * k * cost / units if units < rows else 0.0
     size = max(FEWEST if linear else FEWEST_OTHERS, ROWS_EACH * k * p, int(groups))
@@ -307,8 +316,8 @@ class Search:
     def short_patience(self, agreed: bool) -> int:
         """Moves that a leader must hold against where starts settled it: more if they are cheap."""
         k, p = self.top.k, self.top.sample.x.shape[1]
-        each = MOVE_COST * self.ladder.cost * k * (p * (p + 1) / 2 + 60)
-        cheap = int((0.3 if agreed else 1.0) * FLOOR / each)
+        each = MOVE_COST * self.ladder.cost * row_work(k, p)
+        cheap = int((0.3 if agreed else 1.0) * FEW_MOVES / each)
         return min(max(cheap, 2 if agreed else ROUND // 2), 10 * ROUND)
 
     # Starts
@@ -378,12 +387,14 @@ class Search:
 
     def batch(self, course: Course) -> int:
         """Moves of a batch, so that what is left pays for a few of them."""
-        left = (self.budget - self.spent) / (self.each * course.source.block.cost)
-        return int(np.clip(left / (1 + BATCHES), LEAST_BATCH, MOST_BATCH))
+        left = (self.budget - self.spent) / self.each - (1 + BATCHES) * self.overhead
+        left /= (1 + BATCHES) * course.source.block.cost
+        return int(np.clip(left, LEAST_BATCH, MOST_BATCH))
 
     def affords(self, course: Course, runs: int) -> bool:
         """Whether so many runs would not overdraw the budget."""
-        return self.spent + self.each * runs * course.source.block.cost < self.budget
+        each = runs * course.source.block.cost + self.overhead
+        return self.spent + self.each * each < self.budget
 
     def worth_of(self, course: Course, maxima: list[Maximum]) -> float:
         """What the leader is worth."""
@@ -593,15 +604,26 @@ class Search:
 
     def pay(self, course: Course, fits: Sequence[Fit]) -> None:
         """Count rows times iterations: counted, not timed, the same call gives the same result."""
-        self.spent += course.source.block.cost * sum(fit.n_iter + 1 for fit in fits)
+        self.charge(course.source.block.cost, fits)
+
+    def charge(self, rows: float, fits: Sequence[Fit]) -> None:
+        """Count runs in one stack, which share what a pass costs beside its rows."""
+        passes = [fit.n_iter + 1 for fit in fits]
+        self.spent += rows * sum(passes) + self.overhead * max(passes)
+
+    @property
+    def overhead(self) -> float:
+        """What a pass costs whatever the rows, in rows."""
+        return PASS / row_work(self.top.k, self.top.sample.x.shape[1])
 
     def set_budget(self, course: Course, fits: list[Fit]) -> None:
         """What the search may cost, by what plain starts on all rows would."""
         iterations = float(np.mean([fit.n_iter for fit in fits])) + 1
         k, p = fits[0].params.coef.shape
         plain = self.ladder.plain * (MORE_ITERATIONS * iterations + FINAL_EACH * k * p)
-        floor = FLOOR / (k * (p * (p + 1) / 2 + 60)) * self.effort.n_init / 16
-        self.budget = self.of_plain * max(self.effort.runs * plain * self.top.stack_gain, floor)
+        beside = MORE_ITERATIONS * iterations * self.overhead + BESIDE / row_work(k, p)
+        plain = plain * self.top.stack_gain + beside
+        self.budget = self.of_plain * self.effort.runs * plain
         if self.scarce(course):
             self.budget *= MORE_IF_SCARCE
         elif course.lattice:

@@ -151,8 +151,7 @@ class ViewSearch(Search):
         """EM on a view."""
         fits = iterate(view.source, EM(view.mixture, exact=0.0), starts, self.to_the_end)
         p = view.block.p
-        passes = sum(fit.n_iter + 1 for fit in fits)
-        self.spent += passes * view.block.units * self.unit_cost(p) / row_cost(p)
+        self.charge(view.block.units * self.unit_cost(p) / row_cost(p), fits)
         return fits
 
     def meet(self, course: Course, found: list[Maximum], maxima: list[Maximum]) -> list[Maximum]:
