@@ -24,7 +24,8 @@ from mixreg.estimators.loop import Control
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.search.course import Course
-from mixreg.search.record import SAME_HEIGHT, Maximum
+from mixreg.search.levels import ENOUGH, LEAST_BATCH
+from mixreg.search.record import SAME_HEIGHT, Maximum, chance_of_better
 from mixreg.search.views import Meeting, View, ViewSearch
 from mixreg.sources.memory import MemorySource
 
@@ -117,7 +118,8 @@ class CellSearch(ViewSearch):
     # eight highest after eight steps.
     meeting: ClassVar[Meeting] = Meeting(most=16, steps=8, best=6, close=0.1, near=0.05)
     cycle: ClassVar[tuple[str, ...]] = ("labels", "labels", "labels", "random")
-    of_plain: ClassVar[float] = 0.85
+    # Diamonds, k = 4.
+    of_plain: ClassVar[float] = 0.75
     to_the_end: ClassVar[Control] = Control(max_iter=100, tol=1e-5, leaps=True)
 
     def unit_cost(self, p: int) -> float:
@@ -138,4 +140,6 @@ class CellSearch(ViewSearch):
             now, turn = self.worth_of(course, maxima), turn + 1
             failed = 0 if now > height + SAME_HEIGHT else failed + 1
             height = now
-        return super().widen(course, maxima)
+            if failed and chance_of_better(maxima, self.starts_run) < ENOUGH:
+                return maxima
+        return super().widen(course, maxima) if self.affords(course, LEAST_BATCH) else maxima
