@@ -12,7 +12,7 @@ from mixreg.estimators import EM
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.variational import Variational, longest_row
 from mixreg.metrics import match_components
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources.memory import standardised
 
 

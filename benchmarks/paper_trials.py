@@ -19,8 +19,8 @@ from mixreg import MixReg, MixRegResults, TensorStart
 from mixreg.estimators import AltMin, Control
 from mixreg.families import Gaussian
 from mixreg.metrics import estimation_error
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.tensor import start_from, tensor_results
 from mixreg.simulate import MixedLinearEquations, mixed_linear_equations
 from mixreg.sources import MemorySource

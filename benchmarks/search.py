@@ -14,7 +14,7 @@ than 1e-3. A fit where the bound on the variances binds has a log-likelihood tha
 is marked b and no hit. Threads are left as the user has them. Random starts are kept in
 `benchmarks/out/`; a star marks times that were read from there.
 
-The other tables are those of `segments.py`, `selection.py`, `calibration.py` and
+The other tables are those of `report/segments.py`, `selection.py`, `calibration.py` and
 `certificates.py`, which say what they count. Their trials run in processes of one thread each.
 """
 

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 from mixreg import MixReg, datasets
 from mixreg.estimators import EM
 from mixreg.families import Gaussian
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.power import robust_power_method
 from mixreg.simulate import mixed_linear_equations, mixture_of_regressions
 from mixreg.sources import MemorySource

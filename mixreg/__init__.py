@@ -7,8 +7,8 @@ from mixreg.errors import (
     InputError,
     NotAvailableError,
 )
+from mixreg.estimators.priors import Priors
 from mixreg.model import MixReg
-from mixreg.priors import Priors
 from mixreg.results import MixRegResults
 from mixreg.search.tensor import TensorStart
 from mixreg.selection import Selection, lr_test, select_k

@@ -11,22 +11,22 @@ import pandas as pd
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from mixreg.declaration import Declaration
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
 from mixreg.estimators.expectation import Posterior, SoftAssignment
-from mixreg.fitting import Options, Solution
+from mixreg.estimators.priors import Priors
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.information import TakeInformation
-from mixreg.options import (
+from mixreg.jobs.options import (
     check_cov_type,
     cluster_codes,
     flat,
     make_options,
     make_start,
 )
+from mixreg.jobs.solve import Options, Solution
 from mixreg.ppl.pymc_model import to_pymc
-from mixreg.priors import Priors
 from mixreg.results import MixRegResults
+from mixreg.table.declaration import Declaration
 
 Array = NDArray[np.float64]
 

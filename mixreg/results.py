@@ -10,20 +10,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg import segments as market
-from mixreg.diagnostics import Diagnostics, diagnose
-from mixreg.drawing import simulate
 from mixreg.errors import InputError
-from mixreg.estimates import Estimates, check_alpha
-from mixreg.fitting import data_moments
 from mixreg.inference.delta import willingness_to_pay
-from mixreg.options import whole
+from mixreg.jobs.options import whole
+from mixreg.jobs.solve import data_moments
 from mixreg.ppl.draws import draw_vectors, predictive, stack_of
 from mixreg.ppl.inference_data import to_arviz
 from mixreg.ppl.sampling import initial_point, sample
-from mixreg.prediction import predict
-from mixreg.responses import check_one_response
-from mixreg.summary import make_summary
+from mixreg.report import segments as market
+from mixreg.report.diagnostics import Diagnostics, diagnose
+from mixreg.report.drawing import simulate
+from mixreg.report.estimates import Estimates, check_alpha
+from mixreg.report.prediction import predict
+from mixreg.report.summary import make_summary
+from mixreg.table.responses import check_one_response
 
 if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.estimators import Control
-from mixreg.fitting import Options, Problem, Solution
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.lrtest import LRTest, lr_test
-from mixreg.model import MixReg
-from mixreg.options import (
+from mixreg.jobs.options import (
     check_cov_type,
     check_differences,
     check_k,
@@ -29,8 +27,10 @@ from mixreg.options import (
     number,
     whole,
 )
-from mixreg.parallel import run_all
-from mixreg.params import Layout
+from mixreg.jobs.parallel import run_all
+from mixreg.jobs.solve import Options, Problem, Solution
+from mixreg.mixture.parameters import Layout
+from mixreg.model import MixReg
 from mixreg.results import MixRegResults
 from mixreg.search.levels import Effort
 
@@ -112,7 +112,7 @@ class Selection:
         -------
         matplotlib Axes
         """
-        from mixreg.selection_plot import plot_selection
+        from mixreg.report.selection_plot import plot_selection
 
         return plot_selection(self, ax)
 

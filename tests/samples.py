@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from mixreg.params import Parameters, log_gating
+from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.sources import MemorySource
-from mixreg.whitening import Whitening, triangle, whitening
+from mixreg.sources.standard import Whitening, triangle, whitening
 
 
 def lines(n: int = 300, seed: int = 0, noise: float = 0.3) -> pd.DataFrame:

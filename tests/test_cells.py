@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg import MixReg
 from mixreg.estimators.expectation import SoftAssignment
-from mixreg.fitting import make_ladder
-from mixreg.params import Parameters
+from mixreg.jobs.solve import make_ladder
+from mixreg.mixture.parameters import Parameters
 from mixreg.search import cells
 from mixreg.search.cells import can_be_cut, cells_of, cut, faithful
 

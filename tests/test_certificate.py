@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from benchmarks.certificates import DESIGNS, draw_case, fit_case, is_false
 from mixreg import MixReg
-from mixreg.certificate import connected, find_own_rows, hashes
-from mixreg.crowding import crowd, levels
-from mixreg.exactness import lattice
+from mixreg.exact.certificate import connected, find_own_rows, hashes
+from mixreg.exact.crowding import crowd, levels
+from mixreg.exact.reasons import lattice
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import memory
 

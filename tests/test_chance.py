@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from mixreg import MixReg
 from mixreg.estimators.loop import Fit
 from mixreg.families import Gaussian
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters, log_gating
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.chance import (
     EMPTY,
     ONCE_IN,

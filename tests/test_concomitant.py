@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from mixreg import MixReg, MixRegResults
 from mixreg.errors import InputError, NotAvailableError
-from mixreg.summary import weight_errors
+from mixreg.report.summary import weight_errors
 from tests.reference.concomitant import GateReference, gate_cases
 
 GATED = [ref for ref in gate_cases() if ref.concomitant is not None]

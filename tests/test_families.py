@@ -14,14 +14,14 @@ from scipy.special import logsumexp
 from scipy.stats import binom, gamma, nbinom, norm, poisson
 
 from mixreg import MixReg
-from mixreg.blocks import Block
 from mixreg.errors import ConvergenceWarning, InputError
 from mixreg.families import Binomial, Family, NegativeBinomial, Poisson, make_family
 from mixreg.families.links import logistic
 from mixreg.families.rising import LARGE, rising_sums
 from mixreg.families.statistics import cross_sums
 from mixreg.metrics import adjusted_rand_index
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block
 
 MEAN = {
     "identity": lambda eta: eta,

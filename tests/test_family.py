@@ -9,8 +9,8 @@ from scipy.stats import norm
 from mixreg.estimators.expectation import GivenAssignment
 from mixreg.families import Gaussian
 from mixreg.families.bounds import bounded_variances
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources.memory import condensed
 from tests.samples import random_mixture, random_source
 

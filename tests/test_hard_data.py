@@ -11,7 +11,7 @@ from mixreg.search.levels import find_subspace
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import standardised
-from mixreg.whitening import triangle, whitening
+from mixreg.sources.standard import triangle, whitening
 from tests.samples import shops
 
 

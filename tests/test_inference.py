@@ -10,7 +10,7 @@ from scipy.stats import chi2, norm
 
 from mixreg import MixReg
 from mixreg.inference.covariance import symmetric_inverse
-from mixreg.summary import weights_frame
+from mixreg.report.summary import weights_frame
 from tests.samples import lines, shops
 
 VARIANTS = {

@@ -10,10 +10,10 @@ from mixreg import MixReg
 from mixreg.estimators import EM, Control, Newton, iterate
 from mixreg.estimators.em import MARGIN, PACE, RacingEM
 from mixreg.estimators.newton import ChordNewton
+from mixreg.estimators.runs import standard_layout
 from mixreg.families import Gaussian
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters, log_gating
-from mixreg.runs import standard_layout
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.candidates import random_directions
 from mixreg.search.course import WARM
 from mixreg.sources import MemorySource

@@ -18,7 +18,7 @@ from mixreg import InputError, MixReg, MixRegResults, Priors
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Poisson, Rows
 from mixreg.metrics import match_components
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.inference_data import arviz
 from mixreg.ppl.sampling import aligned
 from tests.samples import lines

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from mixreg import MixReg
 from mixreg.estimators.expectation import Posterior, SoftAssignment
+from mixreg.estimators.runs import standard_layout
 from mixreg.inference.information import TakeInformation
-from mixreg.runs import standard_layout
 from mixreg.sources.memory import STACK_VALUES, BlockSource, condensed
 from tests.samples import lines, random_mixture, random_source
 from tests.test_families import KINDS, OPTIONS, declare, near_truth, planted, slopes, with_options

@@ -11,14 +11,14 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from mixreg import MixReg, fitting
 from mixreg.estimators import EM, Control, iterate
 from mixreg.estimators.expectation import Posterior
-from mixreg.fitting import make_ladder
-from mixreg.params import log_gating
+from mixreg.jobs.solve import make_ladder
+from mixreg.mixture.parameters import log_gating
 from mixreg.search.course import race
 from mixreg.search.levels import ROUND, Effort, Ladder, Search, first_rows
 from mixreg.search.moves import MOVES, dealt, fix_known, kinds_of_moves, moved
 from mixreg.search.record import Maximum, merged
 from mixreg.simulate import mixture_of_regressions
-from mixreg.threads import one_thread
+from mixreg.sources.threads import one_thread
 from tests.samples import lines
 
 DESIGNS = {

@@ -11,8 +11,8 @@ from pandas.testing import assert_frame_equal
 from scipy import stats
 
 from mixreg import InputError, MixReg, NotAvailableError, datasets
-from mixreg.segments import classification, importance, profile, segments
-from mixreg.units import make_units
+from mixreg.report.segments import classification, importance, profile, segments
+from mixreg.table.units import make_units
 from tests.samples import lines, shops
 
 POSTERIOR = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.0, 1.0]])

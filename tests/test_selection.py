@@ -13,9 +13,9 @@ from matplotlib import pyplot
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg import InputError, MixReg, datasets, lr_test, select_k
-from mixreg.parallel import cores, run_all
+from mixreg.jobs.parallel import cores, run_all
+from mixreg.report.selection_plot import spread
 from mixreg.selection import Selection
-from mixreg.selection_plot import spread
 from tests.samples import lines, shops
 
 mpl.use("Agg")

@@ -8,10 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg import MixReg
-from mixreg.blocks import SharedBlock
 from mixreg.estimators.expectation import Marginal, Posterior, SoftAssignment
-from mixreg.fitting import make_ladder
-from mixreg.params import Parameters
+from mixreg.jobs.solve import make_ladder
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import SharedBlock
 from mixreg.sources.memory import condensed, with_repeats
 from mixreg.sources.repeats import distinct_rows, pass_cost
 

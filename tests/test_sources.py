@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mixreg.blocks import Block, GramBlock, column_pairs, condense
 from mixreg.estimators.expectation import HardAssignment, Posterior, SoftAssignment
 from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
 from mixreg.inference.information import ClusterSums
-from mixreg.mixture import Mixture
+from mixreg.mixture.mixture import Mixture
 from mixreg.search.moments import TakeMoments, TakeThird
 from mixreg.sources import MemorySource, memory, sweep
+from mixreg.sources.block import Block, GramBlock, column_pairs, condense
 from mixreg.sources.memory import BlockSource, condensed
-from mixreg.whitening import triangle
+from mixreg.sources.standard import triangle
 from tests.samples import random_mixture, random_source
 
 KINDS = pytest.mark.parametrize("grouped", [False, True], ids=["rows", "groups"])

@@ -8,12 +8,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mixreg import MixReg
-from mixreg.blocks import column_pairs
 from mixreg.families.statistics import unfold_triangle
-from mixreg.fitting import make_ladder
-from mixreg.params import Parameters
+from mixreg.jobs.solve import make_ladder
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.stand_in import Quadratic, can_stand_in, stand_in
 from mixreg.search.views import apart
+from mixreg.sources.block import column_pairs
 
 COEF = np.array([[0.8, 1.0, -0.7], [-0.8, -0.6, 0.9]])
 FAMILIES = ["binomial", "poisson", "negativebinomial", "gamma", "choice"]

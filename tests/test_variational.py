@@ -12,11 +12,11 @@ from scipy.special import digamma, gammaln, logsumexp, polygamma
 from mixreg import InputError, MixReg, MixRegResults, NotAvailableError, Priors
 from mixreg.estimators import Control, iterate
 from mixreg.estimators.beliefs import Beliefs
+from mixreg.estimators.pruning import reset
 from mixreg.estimators.variational import Variational, longest_row
 from mixreg.metrics import match_components
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
-from mixreg.pruning import reset
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources.memory import BlockSource, MemorySource, condensed, standardised
 from tests.samples import lines, random_mixture, random_source, shops
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from mixreg import InputError, MixReg
 from mixreg.sources import MemorySource
-from mixreg.whitening import Whitening, triangle, whitening
+from mixreg.sources.standard import Whitening, triangle, whitening
 from tests.samples import random_mixture
 
 N = 400

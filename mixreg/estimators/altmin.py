@@ -8,9 +8,9 @@ import numpy as np
 
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics
 from mixreg.estimators.loop import Control, Reason
-from mixreg.gating import update_gate
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.mixture.gate import update_gate
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
 
 # Mean squared residual, of data with unit variance, that certifies recovery.

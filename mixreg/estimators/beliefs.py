@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
-from mixreg.params import Parameters, log_gating
-from mixreg.priors import Priors
+from mixreg.estimators.priors import Priors
+from mixreg.mixture.parameters import Parameters, log_gating
 
 Array = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Control, Reason
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
 
 # Mean squared residual, of data with unit variance, below which a fit is taken

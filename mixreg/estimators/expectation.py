@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, GramBlock
 from mixreg.families import FamilyStatistics
-from mixreg.gating import GateStatistics, gate_statistics, log_prior
-from mixreg.mixture import Mixture, pinned
-from mixreg.params import Parameters
+from mixreg.mixture.gate import GateStatistics, gate_statistics, log_prior
+from mixreg.mixture.mixture import Mixture, pinned
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
 

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import MixtureStatistics, normalise, weighted
 from mixreg.estimators.loop import Control, Reason
+from mixreg.estimators.priors import Priors
 from mixreg.families.gaussian import LOG_2PI
-from mixreg.mixture import Mixture, pinned
-from mixreg.params import Parameters
-from mixreg.priors import Priors
+from mixreg.mixture.mixture import Mixture, pinned
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
+from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, column_pairs
 from mixreg.errors import InputError
 from mixreg.families.statistics import (
     RIDGE,
@@ -22,7 +21,8 @@ from mixreg.families.statistics import (
     linear_predictor,
     scoring_step,
 )
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block, column_pairs
 
 Array = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, column_pairs
 from mixreg.families.base import Family, Rows
 from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block, column_pairs
 
 Array = NDArray[np.float64]
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
 from mixreg.families.base import Family, Rows
 from mixreg.families.links import LONGEST, Link, make_link
 from mixreg.families.statistics import linear_predictor
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, GramBlock
 from mixreg.families.base import Family, Rows
 from mixreg.families.bounds import bounded_variances
 from mixreg.families.statistics import (
@@ -24,7 +23,8 @@ from mixreg.families.statistics import (
     scoring_step,
     unfold_triangle,
 )
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
 

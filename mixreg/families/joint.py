@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
 from mixreg.families.base import Family, Rows
 from mixreg.families.gaussian import Gaussian
 from mixreg.families.gaussian_link import GaussianLink
 from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 

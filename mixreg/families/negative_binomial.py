@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from mixreg.blocks import Block
 from mixreg.families.base import Rows
 from mixreg.families.counts import CountFamily
 from mixreg.families.rising import excess, rising_sums
 from mixreg.families.statistics import FamilyStatistics, cross_sums
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 

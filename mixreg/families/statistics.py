@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
+from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 

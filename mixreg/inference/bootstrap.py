@@ -24,11 +24,11 @@ from mixreg.inference.replicate import (
     repeated,
     resampled,
 )
+from mixreg.jobs.options import whole
+from mixreg.jobs.parallel import run_all
 from mixreg.metrics import match_components
-from mixreg.mixture import Mixture
-from mixreg.options import whole
-from mixreg.parallel import run_all
-from mixreg.params import Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import stack_of
 from mixreg.ppl.inference_data import inference_data
 from mixreg.sources import MemorySource

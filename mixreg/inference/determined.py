@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
-from mixreg.certificate import fitted_alone
 from mixreg.estimators.expectation import hard_labels, normalise
+from mixreg.exact.certificate import fitted_alone
 from mixreg.inference.covariance import Null
-from mixreg.mixture import Mixture
-from mixreg.params import Layout, Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 

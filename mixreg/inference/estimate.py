@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
 from mixreg.estimators.loop import Progress
-from mixreg.fitting import Options, Problem, Solution, solve
+from mixreg.estimators.runs import standard_layout
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
 from mixreg.inference.determined import CrossProducts, named, undetermined
 from mixreg.inference.information import TakeInformation
 from mixreg.inference.moments import posterior_moments, to_user_matrix
-from mixreg.mixture import Mixture
-from mixreg.params import Layout, Parameters
-from mixreg.runs import standard_layout
+from mixreg.jobs.solve import Options, Problem, Solution, solve
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Layout, Parameters
 from mixreg.sources import MemorySource
-from mixreg.threads import one_thread
+from mixreg.sources.threads import one_thread
 
 Array = NDArray[np.float64]
 

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
 from mixreg.estimators.expectation import hard_labels, normalise
-from mixreg.gating import GateStatistics, gate_statistics, log_prior
-from mixreg.mixture import Mixture
-from mixreg.params import Layout, Parameters
+from mixreg.mixture.gate import GateStatistics, gate_statistics, log_prior
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 

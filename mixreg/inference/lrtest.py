@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import ROW_FIELDS, UNIT_FIELDS
 from mixreg.errors import InputError
 from mixreg.estimators import Control
 from mixreg.inference.replicate import (
@@ -19,8 +18,9 @@ from mixreg.inference.replicate import (
     make_refit,
     repeated,
 )
-from mixreg.options import whole
-from mixreg.parallel import run_all
+from mixreg.jobs.options import whole
+from mixreg.jobs.parallel import run_all
+from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.special import digamma, polygamma
 
 from mixreg.estimators.beliefs import Beliefs
-from mixreg.params import Layout
-from mixreg.whitening import Whitening
+from mixreg.mixture.parameters import Layout
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 

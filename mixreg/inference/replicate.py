@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.drawing import draw
 from mixreg.errors import InputError
 from mixreg.estimators import Control, Fit
-from mixreg.fitting import Options, Problem, solve
-from mixreg.mixture import Mixture
-from mixreg.params import Layout, Parameters
-from mixreg.responses import standard_coordinates
-from mixreg.runs import run_em
+from mixreg.estimators.runs import run_em
+from mixreg.jobs.solve import Options, Problem, solve
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.report.drawing import draw
 from mixreg.search.chance import ranked
 from mixreg.search.levels import Effort
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import standardised
+from mixreg.table.responses import standard_coordinates
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

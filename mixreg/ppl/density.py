@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mixreg.blocks import Block
 from mixreg.errors import InputError
 from mixreg.families import (
     Binomial,
@@ -20,6 +19,7 @@ from mixreg.families import (
     Poisson,
 )
 from mixreg.families.exponential import ExponentialFamily
+from mixreg.sources.block import Block
 
 Graph = Any
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
-from mixreg.drawing import draw
 from mixreg.errors import NotAvailableError
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import Parts, normalise
-from mixreg.mixture import Mixture
-from mixreg.params import Layout, Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.report.drawing import draw
+from mixreg.sources.block import Block
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
-from mixreg.responses import check_one_response
+from mixreg.table.responses import check_one_response
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixreg.errors import InputError, NotAvailableError
+from mixreg.estimators.priors import Priors
 from mixreg.ppl.density import per_unit, row_density
 from mixreg.ppl.inference_data import INSTALL, arviz
-from mixreg.priors import Priors
-from mixreg.responses import check_one_response
 from mixreg.sources.memory import standardised
+from mixreg.table.responses import check_one_response
 
 if TYPE_CHECKING:
     from mixreg.model import MixReg

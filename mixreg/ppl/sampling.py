@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
+from mixreg.estimators.priors import Priors
+from mixreg.jobs.options import whole
 from mixreg.metrics import match_components
-from mixreg.options import whole
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.inference_data import inference_data
 from mixreg.ppl.pymc_model import present_coefficients, pymc, to_pymc
-from mixreg.priors import Priors
-from mixreg.responses import check_one_response
+from mixreg.table.responses import check_one_response
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
-from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.expectation import GivenAssignment
 from mixreg.families.statistics import linear_predictor, unfold_triangle
 from mixreg.metrics import best_order
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.course import Course
 from mixreg.sources import Source
-from mixreg.whitening import Whitening
+from mixreg.sources.block import Block, GramBlock
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 

@@ -18,15 +18,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, GramBlock, condense
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.loop import Control
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.course import Course
 from mixreg.search.levels import ENOUGH, LEAST_BATCH
 from mixreg.search.record import SAME_HEIGHT, Maximum, chance_of_better
 from mixreg.search.views import Meeting, View, ViewSearch
+from mixreg.sources.block import Block, GramBlock, condense
 from mixreg.sources.memory import MemorySource
 
 Array = NDArray[np.float64]

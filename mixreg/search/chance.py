@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.expectation import weighted
 from mixreg.estimators.loop import Fit
-from mixreg.gating import log_prior
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.mixture.gate import log_prior
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
+from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
 

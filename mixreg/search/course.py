@@ -8,13 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
 from mixreg.estimators.em import EM, RacingEM
 from mixreg.estimators.loop import Control, Fit, iterate, joined
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block
 from mixreg.sources.memory import BlockSource, MemorySource, condensed
-from mixreg.whitening import Whitening
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 

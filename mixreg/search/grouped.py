@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import Posterior
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.course import Course
 from mixreg.search.levels import ENOUGH
 from mixreg.search.record import SAME_HEIGHT, Maximum, Record, chance_of_better

@@ -23,7 +23,7 @@ from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import Marginal
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import feasible, make_starts, numbered
 from mixreg.search.chance import worth
 from mixreg.search.course import WARM, Course, race
@@ -41,7 +41,7 @@ from mixreg.search.record import (
 )
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import MemorySource
-from mixreg.whitening import Whitening
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 

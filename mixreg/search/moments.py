@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
+from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 

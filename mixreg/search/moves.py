@@ -15,14 +15,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.expectation import Posterior, normalise
-from mixreg.mixture import Mixture, pinned
-from mixreg.params import Parameters
+from mixreg.mixture.mixture import Mixture, pinned
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import from_responsibilities
 from mixreg.search.course import Course
+from mixreg.sources.block import Block, GramBlock
 from mixreg.sources.memory import BlockSource
-from mixreg.whitening import Whitening
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from mixreg.estimators.loop import Fit
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.tensor import TensorResult
 
 Array = NDArray[np.float64]

@@ -17,13 +17,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, GramBlock
 from mixreg.estimators.expectation import Parts
 from mixreg.families import Gaussian
 from mixreg.families.statistics import unfold_triangle
-from mixreg.mixture import Mixture
+from mixreg.mixture.mixture import Mixture
 from mixreg.search.course import Course
 from mixreg.search.views import View, row_cost
+from mixreg.sources.block import Block, GramBlock
 from mixreg.sources.memory import MemorySource
 from mixreg.sources.repeats import pass_cost
 

@@ -9,7 +9,7 @@ import tensorly as tl
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
-from mixreg.params import Parameters, log_gating
+from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.moments import (
     Moments,
     MomentSums,

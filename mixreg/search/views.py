@@ -15,18 +15,18 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import GramBlock
 from mixreg.estimators.em import EM
 from mixreg.estimators.loop import Control, Fit, iterate
-from mixreg.params import Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import make_starts
 from mixreg.search.chance import worth
 from mixreg.search.course import Course
 from mixreg.search.levels import Search
 from mixreg.search.moves import WARM_MOVES, kinds_of_moves, moved
 from mixreg.search.record import Maximum, distance, merged
+from mixreg.sources.block import GramBlock
 from mixreg.sources.memory import BlockSource
-from mixreg.whitening import Whitening
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from functools import partial, reduce
 from operator import add
 from typing import Any, Protocol, TypeVar
 
-from mixreg.blocks import Block, GramBlock
-from mixreg.threads import spread
+from mixreg.sources.block import Block, GramBlock
+from mixreg.sources.threads import spread
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")

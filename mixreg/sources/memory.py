@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import (
+from mixreg.sources.base import Task, sweep
+from mixreg.sources.block import (
     ROW_FIELDS,
     UNIT_FIELDS,
     Block,
@@ -20,10 +21,9 @@ from mixreg.blocks import (
     column_pairs,
     condense,
 )
-from mixreg.sources.base import Task, sweep
 from mixreg.sources.repeats import distinct_rows, share_rows
-from mixreg.threads import one_thread
-from mixreg.whitening import Whitening
+from mixreg.sources.standard import Whitening
+from mixreg.sources.threads import one_thread
 
 Array = NDArray[np.float64]
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from mixreg.blocks import ADDING_UP, Block, SharedBlock, column_pairs
+from mixreg.sources.block import ADDING_UP, Block, SharedBlock, column_pairs
 
 Array = NDArray[np.float64]
 Words = NDArray[np.uint64]

@@ -11,13 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
-from mixreg import concomitant as gates
-from mixreg import design as designs
-from mixreg.declare import RowColumns, declare, known_by_group, whole_sets
 from mixreg.errors import InputError
-from mixreg.fitting import Problem
-from mixreg.mixture import Mixture
-from mixreg.options import (
+from mixreg.jobs.options import (
     absent_terms,
     as_data,
     check_attributes,
@@ -28,8 +23,12 @@ from mixreg.options import (
     subset_mask,
     yes_or_no,
 )
-from mixreg.params import Layout
-from mixreg.responses import (
+from mixreg.jobs.solve import Problem
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Layout
+from mixreg.table import concomitant as gates
+from mixreg.table import design as designs
+from mixreg.table.responses import (
     Given,
     families_of,
     joint_design,
@@ -41,6 +40,7 @@ from mixreg.responses import (
     stacked,
     standard_coordinates,
 )
+from mixreg.table.rows import RowColumns, declare, known_by_group, whole_sets
 
 Array = NDArray[np.float64]
 

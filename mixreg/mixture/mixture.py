@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, GramBlock
 from mixreg.families import Family, FamilyStatistics, Gaussian
-from mixreg.gating import GateStatistics, log_prior, update_gate, widen
-from mixreg.params import Parameters
+from mixreg.mixture.gate import GateStatistics, log_prior, update_gate, widen
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
 

@@ -9,9 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.families import Choice, Rows
-from mixreg.gating import log_prior
-from mixreg.params import Parameters
-from mixreg.responses import Response
+from mixreg.mixture.gate import log_prior
+from mixreg.mixture.parameters import Parameters
+from mixreg.table.responses import Response
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

@@ -8,22 +8,21 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.certificate import certified, find_own_rows
 from mixreg.estimators import EM, Control, Fit, iterate
 from mixreg.estimators.altmin import EXACT, HardGate
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
+from mixreg.estimators.priors import Priors
+from mixreg.estimators.pruning import run_vb
+from mixreg.estimators.runs import run_altmin, run_em, run_resampled
 from mixreg.estimators.variational import Variational
-from mixreg.exactness import Reason, find_reasons, tight_components
+from mixreg.exact.certificate import certified, find_own_rows
+from mixreg.exact.reasons import Reason, find_reasons, tight_components
 from mixreg.families import Gaussian
-from mixreg.gating import log_prior
-from mixreg.mixture import Mixture
-from mixreg.outliers import drawn_in
-from mixreg.params import Parameters, log_gating
-from mixreg.priors import Priors
-from mixreg.pruning import run_vb
-from mixreg.runs import run_altmin, run_em, run_resampled
+from mixreg.mixture.gate import log_prior
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.candidates import (
     feasible,
     from_responsibilities,
@@ -41,8 +40,9 @@ from mixreg.search.stand_in import can_stand_in
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import MemorySource
 from mixreg.sources.memory import condensing_pays, standardised, with_repeats
+from mixreg.sources.outliers import drawn_in
 from mixreg.sources.repeats import pass_cost
-from mixreg.whitening import Whitening
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 Method = Literal["em", "altmin", "vb"]
@@ -102,7 +102,7 @@ class Solution:
         Zero loss: every row lies on a component.
     certified : bool
         Zero loss, and no other components can fit every row: these are the
-        components. See `certificate.py`.
+        components. See `exact/certificate.py`.
     tensors : tuple of TensorResult
         Decompositions of the moments, one for each trial noise variance.
     search : Record or None

@@ -10,10 +10,10 @@ import patsy
 from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
-from mixreg.columns import as_matrix, column_names, names_in, plain
-from mixreg.design import KEEP_MISSING, Design, formula_error, with_outside
 from mixreg.errors import InputError
-from mixreg.units import plain_value
+from mixreg.table.columns import as_matrix, column_names, names_in, plain
+from mixreg.table.design import KEEP_MISSING, Design, formula_error, with_outside
+from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block, GramBlock, column_pairs
 from mixreg.families.statistics import unfold_triangle
-from mixreg.params import Parameters, log_gating
+from mixreg.mixture.parameters import Parameters, log_gating
+from mixreg.sources.block import Block, GramBlock, column_pairs
 
 Array = NDArray[np.float64]
 

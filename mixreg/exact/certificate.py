@@ -24,12 +24,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
-from mixreg.crowding import crowd, levels
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.exact.crowding import crowd, levels
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
-from mixreg.whitening import Whitening
+from mixreg.sources.block import Block
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]

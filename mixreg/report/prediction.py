@@ -10,16 +10,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.columns import as_frame
-from mixreg.declare import check_range, in_sets
-from mixreg.design import Design
 from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Choice, Family
-from mixreg.gating import log_prior
-from mixreg.responses import Response
+from mixreg.mixture.gate import log_prior
 from mixreg.sources import MemorySource
-from mixreg.units import make_units, plain_value
+from mixreg.table.columns import as_frame
+from mixreg.table.design import Design
+from mixreg.table.responses import Response
+from mixreg.table.rows import check_range, in_sets
+from mixreg.table.units import make_units, plain_value
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

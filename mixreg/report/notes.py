@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mixreg.exactness import Reason
+from mixreg.exact.reasons import Reason
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

@@ -9,21 +9,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.design import Design
 from mixreg.errors import InputError
 from mixreg.estimators import Control
 from mixreg.estimators.expectation import HardAssignment
+from mixreg.estimators.priors import Priors
 from mixreg.families import Family
-from mixreg.fitting import Options
 from mixreg.inference.covariance import COV_TYPES
-from mixreg.mixture import Mixture
-from mixreg.params import Layout, Parameters
-from mixreg.priors import Priors
+from mixreg.jobs.solve import Options
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Layout, Parameters
 from mixreg.search.candidates import one_hot
 from mixreg.search.levels import Effort
 from mixreg.search.tensor import TensorStart
 from mixreg.sources import MemorySource
-from mixreg.units import Units
+from mixreg.table.design import Design
+from mixreg.table.units import Units
 
 if TYPE_CHECKING:
     from mixreg.model import MixReg

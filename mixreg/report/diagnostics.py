@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.fitting import Solution
+from mixreg.jobs.solve import Solution
 from mixreg.search.record import Record
 from mixreg.search.tensor import TensorResult
-from mixreg.whitening import Whitening
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from mixreg.columns import plain
-from mixreg.elasticities import log_terms
 from mixreg.errors import InputError, NotAvailableError
+from mixreg.report.elasticities import log_terms
+from mixreg.table.columns import plain
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

@@ -15,10 +15,10 @@ from scipy.stats import norm, t
 from statsmodels.base.model import LikelihoodModelResults
 
 from mixreg.errors import InputError, NotAvailableError
-from mixreg.fitting import Options, Solution, average_prior
+from mixreg.estimators.pruning import alive
 from mixreg.inference.estimate import Estimate
-from mixreg.params import Parameters, log_gating
-from mixreg.pruning import alive
+from mixreg.jobs.solve import Options, Solution, average_prior
+from mixreg.mixture.parameters import Parameters, log_gating
 
 if TYPE_CHECKING:
     from mixreg.model import MixReg

@@ -15,18 +15,18 @@ import pandas as pd
 from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
-from mixreg import design as designs
-from mixreg.declare import Declared, RowColumns, known_by_group, whole_sets
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.families import Choice, Family, Joint, make_families, make_family
 from mixreg.families.joint import GaussianPart
-from mixreg.fitting import surrogate
-from mixreg.mixture import Mixture
-from mixreg.options import number, yes_or_no
-from mixreg.outliers import drawn_in
-from mixreg.params import Layout
+from mixreg.jobs.options import number, yes_or_no
+from mixreg.jobs.solve import surrogate
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Layout
 from mixreg.sources import MemorySource
-from mixreg.whitening import Whitening, for_family, gate_basis, joined, triangle, whitening
+from mixreg.sources.outliers import drawn_in
+from mixreg.sources.standard import Whitening, for_family, gate_basis, joined, triangle, whitening
+from mixreg.table import design as designs
+from mixreg.table.rows import Declared, RowColumns, known_by_group, whole_sets
 
 if TYPE_CHECKING:
     from mixreg.model import MixReg

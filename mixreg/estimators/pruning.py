@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
+from mixreg.estimators.priors import Priors
 from mixreg.estimators.variational import Variational, longest_row
-from mixreg.params import Parameters
-from mixreg.priors import Priors
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import MemorySource, Source
 
 Array = NDArray[np.float64]

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from mixreg.options import whole
+from mixreg.jobs.options import whole
 
 T = TypeVar("T")
 R = TypeVar("R")

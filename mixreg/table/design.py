@@ -12,7 +12,8 @@ import patsy
 from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
-from mixreg.columns import (
+from mixreg.errors import InputError
+from mixreg.table.columns import (
     as_frame,
     as_matrix,
     as_vector,
@@ -21,8 +22,7 @@ from mixreg.columns import (
     plain,
     without_intercept,
 )
-from mixreg.errors import InputError
-from mixreg.units import plain_value
+from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from mixreg.gating import log_prior
-from mixreg.notes import notes_of
+from mixreg.mixture.gate import log_prior
+from mixreg.report.notes import notes_of
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults

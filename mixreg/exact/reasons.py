@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.blocks import Block
-from mixreg.crowding import levels
 from mixreg.estimators.expectation import hard_labels
-from mixreg.mixture import Mixture
-from mixreg.params import Parameters
+from mixreg.exact.crowding import levels
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
-from mixreg.whitening import Whitening
+from mixreg.sources.block import Block
+from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.design import Table
 from mixreg.errors import InputError
 from mixreg.families import Choice, Family
 from mixreg.sources import MemorySource
-from mixreg.units import Units, column, make_units, plain_value, present
+from mixreg.table.design import Table
+from mixreg.table.units import Units, column, make_units, plain_value, present
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""Fits without error: what they prove, and why they are there."""

@@ -1,0 +1,1 @@
+"""One kind of job: a problem and options in, a finished fit out."""

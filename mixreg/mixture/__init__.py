@@ -1,0 +1,1 @@
+"""What is mixed: parameters, class probabilities, shared and absent terms."""

@@ -1,0 +1,1 @@
+"""What a fit says: tables, notes, segments, predictions."""

@@ -1,0 +1,1 @@
+"""From tables and formulas to rows."""
