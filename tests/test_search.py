@@ -8,9 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mixreg import MixReg, fitting
+from mixreg import MixReg
 from mixreg.estimators import EM, Control, iterate
 from mixreg.estimators.expectation import Posterior
+from mixreg.jobs import solve as fitting
 from mixreg.jobs.solve import make_ladder
 from mixreg.mixture.parameters import log_gating
 from mixreg.search.course import race

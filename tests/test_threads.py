@@ -10,8 +10,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mixreg import MixReg, threads
+from mixreg import MixReg
 from mixreg.simulate import mixture_of_regressions
+from mixreg.sources import threads
 from mixreg.sources.base import PARTS, sweep
 
 COEF = np.array([[1.0, 1.0, 0.0], [-1.0, 0.0, 1.0], [3.0, -1.0, -1.0]])
