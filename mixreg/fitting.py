@@ -58,6 +58,8 @@ MOMENT_ROWS = 100_000
 ALIKE = 10.0
 # Beyond so many rows, at most so many finalists are run to the end.
 MANY_ROWS, FEWER = 20_000, 8
+# What a search on shared rows may cost, over what one on rows may (bank of the benchmark).
+OF_SHARED = 0.75
 # Newton steps that finish a gate on hard labels.
 GATE = Control(max_iter=50, tol=1e-14)
 
@@ -262,7 +264,9 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
     """The levels of a search, and how their rows are made."""
     raw, mixture, k = problem.source, problem.mixture, problem.k
     plain = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
-    cost = plain if raw.repeats is None else pass_cost(raw.repeats)
+    cost = plain
+    if raw.repeats is not None:
+        cost, plain = pass_cost(raw.repeats), int(OF_SHARED * plain)
     rows = first_rows(raw.rows, raw.units, cost, k, raw.x.shape[1], mixture.family.linear)
     whitening = problem.whitening
     if whitening.linear is not None:
