@@ -119,7 +119,7 @@ class CellSearch(ViewSearch):
     meeting: ClassVar[Meeting] = Meeting(most=16, steps=8, best=6, close=0.1, near=0.05)
     cycle: ClassVar[tuple[str, ...]] = ("labels", "labels", "labels", "random")
     # Diamonds, k = 4.
-    of_plain: ClassVar[float] = 0.75
+    of_plain: ClassVar[float] = 0.9
     to_the_end: ClassVar[Control] = Control(max_iter=100, tol=1e-5, leaps=True)
 
     def unit_cost(self, p: int) -> float:

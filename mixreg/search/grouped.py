@@ -44,7 +44,7 @@ class GroupedSearch(ViewSearch):
     meeting: ClassVar[Meeting] = Meeting(most=24, steps=3, best=4, close=0.25)
     cycle: ClassVar[tuple[str, ...]] = ("labels", "partition", "labels", "random")
     # Bank of the benchmark.
-    of_plain: ClassVar[float] = 0.75
+    of_plain: ClassVar[float] = 0.9
 
     def run(self) -> Record:
         """Look for the best fit."""

@@ -141,7 +141,7 @@ class Effort:
     @property
     def runs(self) -> float:
         """What the search may cost, in plain starts on all rows (`benchmarks search --real`)."""
-        return 0.6 * self.n_init
+        return 0.5 * self.n_init
 
     def patience(self, k: int) -> int:
         """Starts and moves in a row that must fail."""
