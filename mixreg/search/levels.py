@@ -105,7 +105,7 @@ FEW_MOVES = 1e8
 CHEAP = 4e8
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
-SCARCE, MORE_IF_SCARCE = 5, 20
+SCARCE, MORE_IF_SCARCE = 5, 24
 # Rows on a lattice make many maxima too, as components turn exact.
 MORE_ON_LATTICE = 2
 # Mean squared residual (unit variance) that makes a run worth certifying.
