@@ -31,7 +31,7 @@ from mixreg.search.candidates import (
     random_directions,
 )
 from mixreg.search.cells import CellSearch, can_be_cut
-from mixreg.search.chance import EMPTY, ranked, suspects, tightness, worth
+from mixreg.search.chance import EMPTY, milder, ranked, suspects, tightness, worth
 from mixreg.search.course import Course, race
 from mixreg.search.grouped import GroupedSearch
 from mixreg.search.levels import Effort, Ladder, Search, decompositions, first_rows
@@ -228,8 +228,8 @@ def _best_end(
     starts : list of Parameters
         What the search found, best first.
     contested : int
-        So many are run in any case; others only while chance explains part of
-        every end.
+        So many are run in any case; others, and at last milder starts, only
+        while chance explains part of every end.
     """
     ends: list[Fit] = []
     most = len(starts) if source.rows <= MANY_ROWS else FEWER
@@ -242,6 +242,11 @@ def _best_end(
     if len(ends) == 1:
         return ends[0]
     order = ranked(source, mixture, ends, source.row_weight)
+    free = mixture.family.collapses and mixture.exchangeable
+    if free and _accident(source, mixture, ends):
+        # The search saw accidents only: there are milder fits, which it had no reason to look for.
+        ends += [run(source, mixture, s, control, progress) for s in milder(order[0].params)]
+        order = ranked(source, mixture, ends, source.row_weight)
     if mixture.family.collapses and _accident(source, mixture, ends):
         # What is left of each is a fit with a component less: of those that are as good
         # without it, take the one with the mildest accident.
