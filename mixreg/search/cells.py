@@ -107,7 +107,8 @@ def faithful(course: Course, view: View, params: Parameters) -> bool:
     """Whether cells keep enough of what a fit gains over one component."""
     task, stack = SoftAssignment(course.mixture), params.stacked()
     rows, seen = (float(c.source.sweep(task, stack).objective[0]) for c in (course, view))
-    one = -0.5 * course.rows * (np.log(2 * np.pi * course.whitening.variance) + 1)
+    variance = max(course.whitening.variance, 1e-300)
+    one = -0.5 * course.rows * (np.log(2 * np.pi * variance) + 1)
     return bool(rows - seen < MOST_LOST * (rows - one))
 
 
