@@ -24,7 +24,7 @@ from mixreg.estimators.loop import Control
 from mixreg.mixture import Mixture
 from mixreg.params import Parameters
 from mixreg.search.course import Course
-from mixreg.search.levels import ENOUGH, LEAST_BATCH
+from mixreg.search.levels import ENOUGH, LEAST_BATCH, has_exact
 from mixreg.search.record import SAME_HEIGHT, Maximum, chance_of_better
 from mixreg.search.views import Meeting, View, ViewSearch
 from mixreg.sources.memory import MemorySource
@@ -129,7 +129,7 @@ class CellSearch(ViewSearch):
 
     def widen(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Rounds on cells, then starts and moves on the rows."""
-        if course.sample.rows < LEAST_ROWS * CELLS:
+        if course.sample.rows < LEAST_ROWS * CELLS or has_exact(course, maxima):
             return super().widen(course, maxima)
         failed, turn, height = 0, 0, self.worth_of(course, maxima)
         while failed < ROUNDS and self.spent < SHARE * self.budget:
