@@ -59,7 +59,7 @@ ALIKE = 10.0
 # Beyond so many rows, at most so many finalists are run to the end.
 MANY_ROWS, FEWER = 20_000, 8
 # What a search on shared rows may cost, over what one on rows may (bank of the benchmark).
-OF_SHARED = 0.9
+OF_SHARED = 0.8
 # Newton steps that finish a gate on hard labels.
 GATE = Control(max_iter=50, tol=1e-14)
 
