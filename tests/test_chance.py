@@ -18,6 +18,7 @@ from mixreg.search.chance import (
     Gains,
     TakeGains,
     bought,
+    milder,
     suspects,
     tight,
     worth,
@@ -172,6 +173,22 @@ def test_chance_counts_for_nothing():
     gains = source.sweep(TakeGains(Mixture(Gaussian())), params.stacked()).gain[1, 0]
     value = worth(source, Mixture(Gaussian()), [fit_at(params, -270.0)], 200.0)
     assert value[0] == pytest.approx(-270.0 - gains)
+
+
+def test_milder_starts_are_without_the_tightest():
+    coef = np.array([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
+    gating = log_gating(np.array([0.6, 0.3, 0.1]))
+    params = Parameters(coef, np.array([1.0, 2.0, 0.01]), gating)
+    first, second = milder(params)
+    assert_allclose(first.coef, coef[[0, 1, 0]])
+    assert_allclose(first.dispersion, [1.5, 2.0, 0.5])
+    assert_allclose(first.weights, np.array([0.3, 0.3, 0.3]) / 0.9)
+    assert_allclose(second.coef, coef[[0, 1, 1]])
+    assert_allclose(second.dispersion, [1.0, 3.0, 1.0])
+    assert_allclose(second.weights, np.array([0.6, 0.15, 0.15]) / 0.9)
+    # The fit itself stays as it was.
+    assert_allclose(params.dispersion, [1.0, 2.0, 0.01])
+    assert_allclose(params.gating, gating)
 
 
 def test_whole_groups_are_judged_as_such():

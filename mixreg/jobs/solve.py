@@ -30,7 +30,7 @@ from mixreg.search.candidates import (
     random_directions,
 )
 from mixreg.search.cells import CellSearch, can_be_cut
-from mixreg.search.chance import EMPTY, ranked, suspects, tightness, worth
+from mixreg.search.chance import EMPTY, milder, ranked, suspects, tightness, worth
 from mixreg.search.course import Course, race
 from mixreg.search.grouped import GroupedSearch
 from mixreg.search.levels import Effort, Ladder, Search, decompositions, first_rows
@@ -58,6 +58,8 @@ MOMENT_ROWS = 100_000
 ALIKE = 10.0
 # Beyond so many rows, at most so many finalists are run to the end.
 MANY_ROWS, FEWER = 20_000, 8
+# What a search on shared rows may cost, over what one on rows may (bank of the benchmark).
+OF_SHARED = 0.8
 # Newton steps that finish a gate on hard labels.
 GATE = Control(max_iter=50, tol=1e-14)
 
@@ -226,8 +228,8 @@ def _best_end(
     starts : list of Parameters
         What the search found, best first.
     contested : int
-        So many are run in any case; others only while chance explains part of
-        every end.
+        So many are run in any case; others, and at last milder starts, only
+        while chance explains part of every end.
     """
     ends: list[Fit] = []
     most = len(starts) if source.rows <= MANY_ROWS else FEWER
@@ -240,6 +242,11 @@ def _best_end(
     if len(ends) == 1:
         return ends[0]
     order = ranked(source, mixture, ends, source.row_weight)
+    free = mixture.family.collapses and mixture.exchangeable
+    if free and _accident(source, mixture, ends):
+        # The search saw accidents only: there are milder fits, which it had no reason to look for.
+        ends += [run(source, mixture, s, control, progress) for s in milder(order[0].params)]
+        order = ranked(source, mixture, ends, source.row_weight)
     if mixture.family.collapses and _accident(source, mixture, ends):
         # What is left of each is a fit with a component less: of those that are as good
         # without it, take the one with the mildest accident.
@@ -262,7 +269,9 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
     """The levels of a search, and how their rows are made."""
     raw, mixture, k = problem.source, problem.mixture, problem.k
     plain = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
-    cost = plain if raw.repeats is None else pass_cost(raw.repeats)
+    cost = plain
+    if raw.repeats is not None:
+        cost, plain = pass_cost(raw.repeats), int(OF_SHARED * plain)
     rows = first_rows(raw.rows, raw.units, cost, k, raw.x.shape[1], mixture.family.linear)
     whitening = problem.whitening
     if whitening.linear is not None:

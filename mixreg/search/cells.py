@@ -23,7 +23,7 @@ from mixreg.estimators.loop import Control
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.course import Course
-from mixreg.search.levels import ENOUGH, LEAST_BATCH
+from mixreg.search.levels import ENOUGH, LEAST_BATCH, has_exact
 from mixreg.search.record import SAME_HEIGHT, Maximum, chance_of_better
 from mixreg.search.views import Meeting, View, ViewSearch
 from mixreg.sources.block import Block, GramBlock, condense
@@ -107,7 +107,8 @@ def faithful(course: Course, view: View, params: Parameters) -> bool:
     """Whether cells keep enough of what a fit gains over one component."""
     task, stack = SoftAssignment(course.mixture), params.stacked()
     rows, seen = (float(c.source.sweep(task, stack).objective[0]) for c in (course, view))
-    one = -0.5 * course.rows * (np.log(2 * np.pi * course.whitening.variance) + 1)
+    variance = max(course.whitening.variance, 1e-300)
+    one = -0.5 * course.rows * (np.log(2 * np.pi * variance) + 1)
     return bool(rows - seen < MOST_LOST * (rows - one))
 
 
@@ -119,7 +120,7 @@ class CellSearch(ViewSearch):
     meeting: ClassVar[Meeting] = Meeting(most=16, steps=8, best=6, close=0.1, near=0.05)
     cycle: ClassVar[tuple[str, ...]] = ("labels", "labels", "labels", "random")
     # Diamonds, k = 4.
-    of_plain: ClassVar[float] = 0.75
+    of_plain: ClassVar[float] = 0.9
     to_the_end: ClassVar[Control] = Control(max_iter=100, tol=1e-5, leaps=True)
 
     def unit_cost(self, p: int) -> float:
@@ -128,7 +129,7 @@ class CellSearch(ViewSearch):
 
     def widen(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Rounds on cells, then starts and moves on the rows."""
-        if course.sample.rows < LEAST_ROWS * CELLS:
+        if course.sample.rows < LEAST_ROWS * CELLS or has_exact(course, maxima):
             return super().widen(course, maxima)
         failed, turn, height = 0, 0, self.worth_of(course, maxima)
         while failed < ROUNDS and self.spent < SHARE * self.budget:

@@ -105,7 +105,7 @@ FEW_MOVES = 1e8
 CHEAP = 4e8
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
-SCARCE, MORE_IF_SCARCE = 5, 20
+SCARCE, MORE_IF_SCARCE = 5, 24
 # Rows on a lattice make many maxima too, as components turn exact.
 MORE_ON_LATTICE = 2
 # Mean squared residual (unit variance) that makes a run worth certifying.
@@ -141,7 +141,7 @@ class Effort:
     @property
     def runs(self) -> float:
         """What the search may cost, in plain starts on all rows (`benchmarks search --real`)."""
-        return 0.6 * self.n_init
+        return 0.5 * self.n_init
 
     def patience(self, k: int) -> int:
         """Starts and moves in a row that must fail."""
@@ -306,7 +306,7 @@ class Search:
     ) -> tuple[list[Maximum], bool]:
         """Maxima of fewer rows beside those of a few starts; whether these are better."""
         height, left = self.worth_of(course, maxima), self.effort.starts - self.starts_run
-        if left <= 0 or _exact(course, maxima):
+        if left <= 0 or has_exact(course, maxima):
             return maxima, False
         new, exact = self.round(course, maxima, min(starts, left))
         new = new if exact is None else [Maximum(exact, ("exact",))]
@@ -369,7 +369,7 @@ class Search:
         """Rounds of starts and moves in turn, until the leader has held against enough."""
         failed, height, turn = 0, self.worth_of(course, maxima), 0
         batch = self.batch(course)
-        while failed < self.effort.patience(course.k) and not _exact(course, maxima):
+        while failed < self.effort.patience(course.k) and not has_exact(course, maxima):
             starts = turn % (1 + BATCHES) == BATCHES and self.starts_run < self.effort.starts
             if turn > 1 and not self.affords(course, ROUND if starts else batch):
                 break
@@ -408,7 +408,7 @@ class Search:
         """
         batch = min(self.batch(course), patience)
         height, failed = self.worth_of(course, maxima) if patience else 0.0, 0
-        while failed < patience and not _exact(course, maxima):
+        while failed < patience and not has_exact(course, maxima):
             if self.moves and not self.affords(course, batch):
                 break
             maxima = self.move(course, maxima, batch)
@@ -446,7 +446,7 @@ class Search:
         order = sorted(range(len(maxima)), key=lambda i: best - expected_end(maxima[i].fit) >= NEAR)
         count = sum(best - expected_end(m.fit) < NEAR for m in maxima)
         near = [maxima[i] for i in order[: min(count, MOST_NEAR)]]
-        if len(near) < 2 or _exact(course, maxima):
+        if len(near) < 2 or has_exact(course, maxima):
             return maxima
         fits = iterate(course.source, EM(course.mixture), _stack([m.fit for m in near]), FINISH)
         self.pay(course, fits)
@@ -573,7 +573,7 @@ class Search:
 
     def contenders(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Maxima that the rows of a course do not show to be worse than the best, best first."""
-        if len(maxima) == 1 or _exact(course, maxima):
+        if len(maxima) == 1 or has_exact(course, maxima):
             return maxima[:1]
         fits = [m.fit for m in maxima]
         value = worth(course.source, course.mixture, fits, course.rows)
@@ -633,7 +633,7 @@ class Search:
         """What was found, best first."""
         if not exact:
             maxima = self.ranked(self.top, maxima)
-            exact = _exact(self.top, maxima[:1])
+            exact = has_exact(self.top, maxima[:1])
         return Record(
             maxima[0].fit,
             tuple(maxima),
@@ -647,7 +647,7 @@ class Search:
         )
 
 
-def _exact(course: Course, maxima: Sequence[Maximum]) -> bool:
+def has_exact(course: Course, maxima: Sequence[Maximum]) -> bool:
     """Whether one of them has no loss, which ends the search; a background always has some."""
     return course.mixture.background is None and any(m.fit.reason == "exact" for m in maxima)
 
