@@ -10,6 +10,7 @@ from mixreg.families.joint import Joint
 from mixreg.families.make import make_families, make_family
 from mixreg.families.negative_binomial import NegativeBinomial
 from mixreg.families.poisson import Poisson
+from mixreg.families.registry import find_modules, register
 from mixreg.families.statistics import FamilyStatistics
 
 __all__ = [
@@ -26,4 +27,7 @@ __all__ = [
     "Rows",
     "make_families",
     "make_family",
+    "register",
 ]
+
+find_modules(__name__, __path__)

@@ -19,7 +19,6 @@ from mixreg.estimators.runs import run_altmin, run_em, run_resampled
 from mixreg.estimators.variational import Variational
 from mixreg.exact.certificate import certified, find_own_rows
 from mixreg.exact.reasons import Reason, find_reasons, tight_components
-from mixreg.families import Gaussian
 from mixreg.mixture.gate import log_prior
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters, log_gating
@@ -436,7 +435,7 @@ def _finish(
         history = np.append(history, np.inf) if method == "em" else history
     binds = family.bound_binds(params)
     reasons: tuple[Reason, ...] = ()
-    if isinstance(family, Gaussian) and (binds or (exact and not proved)):
+    if family.certifies and (binds or (exact and not proved)):
         tight = tight_components(params, exact, family.variance_ratio)
         reasons = find_reasons(source, mixture, params, whitening, tight, exact)
     return Solution(
@@ -494,11 +493,8 @@ def _weighed(
     source: MemorySource, mixture: Mixture, params: Parameters, hard: MixtureStatistics
 ) -> Parameters:
     """Dispersions and weights from hard labels, which AltMin does without."""
-    family = mixture.family
-    if isinstance(family, Gaussian):
-        squares = np.maximum(hard.family.ee[:, 0], 0.0)
-        variance = family.variances(squares, hard.family.size[:, 0])
-        params = replace(params, dispersion=variance)
+    dispersion = mixture.family.label_dispersions(hard.family, params)
+    params = replace(params, dispersion=dispersion)
     if hard.gate is not None:
         gate: Parameters = iterate(source, HardGate(mixture), params.stacked(), GATE)[0].params
         return gate

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
-from mixreg.families import Choice, Family
+from mixreg.families import Family
 from mixreg.mixture.gate import log_prior
 from mixreg.sources import MemorySource
 from mixreg.table.columns import as_frame
@@ -143,7 +143,7 @@ def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) 
         exposure = find("exposure", response)
         part.offset = _new_offset(find("offset", response), exposure, rows.index)
     groups, sets = find("groups"), find("choice_set")
-    if isinstance(model.family, Choice):
+    if model.family.takes_sets:
         rows.sets = _new_sets(sets, groups, len(rows))
         groups = sets if groups is None else groups
     if model.units.labels is not None and groups is not None:

@@ -78,8 +78,7 @@ class Declaration:
         columns = known_by_group(given, frame, None)
         gates.check_index(concomitant, exog, endog)
         usable = _both(columns.usable(), gates.usable_rows(concomitant, None, None, missing))
-        counts = made.name == "binomial"
-        design, table = designs.from_arrays(endog, exog, missing, usable, counts)
+        design, table = designs.from_arrays(endog, exog, missing, usable, made.takes_trials)
         table, gate = whole_sets(table, columns, made), None
         if concomitant is not None:
             gate = gates.concomitants(concomitant, None, None, table.kept, table.index)
