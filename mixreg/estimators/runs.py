@@ -9,8 +9,9 @@ import numpy as np
 from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
 from mixreg.estimators.loop import Progress, joined
 from mixreg.estimators.newton import ChordNewton
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import MemorySource, Source
 from mixreg.sources.memory import condensed, condensing_pays
 

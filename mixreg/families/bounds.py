@@ -26,7 +26,8 @@ def residual_variances(squares: Array, size: Array, equal: bool, ratio: float) -
     if equal:
         common = np.maximum(squares.sum(axis=0) / total, FLOOR)
         return np.broadcast_to(common, size.shape).copy()
-    variance = squares / np.maximum(size, 1e-12 * total)
+    # Where a background has all rows there is no variance, and any will do.
+    variance = squares / np.maximum(size, 1e-12 * np.maximum(total, 1e-288))
     return np.maximum(bounded_variances(variance, size, ratio), FLOOR)
 
 

@@ -15,8 +15,9 @@ from mixreg.inference.determined import CrossProducts, named, undetermined
 from mixreg.inference.information import TakeInformation
 from mixreg.inference.moments import posterior_moments, to_user_matrix
 from mixreg.jobs.solve import Options, Problem, Solution, solve
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import MemorySource
 from mixreg.sources.threads import one_thread
 

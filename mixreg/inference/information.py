@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import hard_labels, normalise
 from mixreg.mixture.gate import GateStatistics, gate_statistics, log_prior
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]

@@ -16,8 +16,9 @@ from mixreg.estimators.priors import Priors
 from mixreg.families import Family
 from mixreg.inference.covariance import COV_TYPES
 from mixreg.jobs.solve import Options
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import one_hot
 from mixreg.search.levels import Effort
 from mixreg.search.tensor import TensorStart

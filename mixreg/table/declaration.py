@@ -24,8 +24,8 @@ from mixreg.jobs.options import (
     yes_or_no,
 )
 from mixreg.jobs.solve import Problem
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
 from mixreg.table.responses import (

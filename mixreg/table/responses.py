@@ -19,8 +19,8 @@ from mixreg.errors import InputError, NotAvailableError
 from mixreg.families import Family, Joint, make_families, make_family
 from mixreg.jobs.options import number, yes_or_no
 from mixreg.jobs.solve import surrogate
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout
 from mixreg.sources import MemorySource
 from mixreg.sources.outliers import drawn_in
 from mixreg.sources.standard import Whitening, for_family, gate_basis, joined, triangle, whitening
