@@ -138,7 +138,7 @@ def standard_layout(mixture: Mixture, params: Parameters) -> Layout:
         family.scale_name,
         family.scale_power,
         tuple(range(p - mixture.shared, p)),
-        ("",) * mixture.gate_terms,
+        ("",) * mixture.gate.terms,
         mixture.background is not None,
         mixture.absent,
     )

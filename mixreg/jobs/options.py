@@ -107,7 +107,7 @@ def _check_conjugate(model: MixReg) -> None:
         f"family={model.family.name!r} with the {model.family.link_name} link": (
             not model.family.linear
         ),
-        "a concomitant model": mixture.gate_terms > 0,
+        "a concomitant model": not mixture.gate.closed_form,
         "shared terms": mixture.shared > 0,
         "terms that only some components have": bool(mixture.absent),
         "equal_variance=True": model.family.equal_dispersion,

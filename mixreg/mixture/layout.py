@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
+from mixreg.mixture.gate import Gate, make_gate
 from mixreg.mixture.parameters import Parameters
 
 Array = NDArray[np.float64]
@@ -98,14 +98,16 @@ class Layout:
         if self.equal_dispersion:
             names += [f"log({name})" for name in self.scale_names]
         others = [str(j) for j in range(2, self.k + 1)] + ["noise"] * self.background
-        if not self.gate:
-            return names + [f"logit(weight)[{j}]" for j in others]
-        return names + [f"gate.{term}[{j}]" for j in others for term in self.gate]
+        return names + self._gate.names(self.gate, others)
+
+    @property
+    def _gate(self) -> Gate:
+        return make_gate(len(self.gate))
 
     @property
     def size(self) -> int:
         """Number of free parameters."""
-        return self._gate_start + (self.classes - 1) * max(1, len(self.gate))
+        return self._gate_start + (self.classes - 1) * self._gate.width
 
     def _starts(self) -> list[int]:
         """First position of each component's own parameters, and of what follows them."""
@@ -158,16 +160,16 @@ class Layout:
     def unpack(self, vector: Array) -> Parameters:
         """Read a mixture from a flat vector."""
         vector = np.asarray(vector, dtype=float)
-        width = max(1, len(self.gate))
+        width = self._gate.width
         gate = np.zeros((self.classes, width))
         gate[1:] = vector[self.gating_index()].reshape(-1, width)
         several = (len(self.scale_name),) if isinstance(self.scale_name, tuple) else ()
         dispersion = np.ones((self.k, *several))
         if self.scale_name is not None:
             dispersion[self._scaled] = np.exp(vector[self.scale_index()] / self._power)
-        gate = gate if self.gate else np.asarray(log_softmax(gate, axis=0))
         index = self.coef_index()
-        return Parameters(np.where(index >= 0, vector[index], 0.0), dispersion, gate)
+        coef = np.where(index >= 0, vector[index], 0.0)
+        return Parameters(coef, dispersion, self._gate.settled(gate))
 
     def free(self) -> Layout:
         """Give the same model with nothing in common between components."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
 Array = NDArray[np.float64]
 
@@ -130,7 +129,11 @@ class Parameters:
         )
 
     def ahead(
-        self, middle: Parameters, end: Parameters, longest: Array
+        self,
+        middle: Parameters,
+        end: Parameters,
+        longest: Array,
+        gate_metric: Array | float = 1.0,
     ) -> tuple[Parameters, Array]:
         """Where two steps in a row are heading, variances in logs.
 
@@ -140,6 +143,8 @@ class Parameters:
             One step from here, and two.
         longest : (runs,) array
             Most steps to go ahead.
+        gate_metric : array or float
+            How much a change of the gate counts in the length of a step.
 
         Returns
         -------
@@ -149,9 +154,7 @@ class Parameters:
         at = [(a.coef, np.log(a.dispersion), a.gating) for a in (self, middle, end)]
         steps = [b - a for a, b in zip(at[0], at[1], strict=True)]
         bends = [c - b - s for b, c, s in zip(at[1], at[2], steps, strict=True)]
-        # Log weights of a component that empties run off; they count as weights do.
-        constant = self.gating.shape[-1] == 1
-        metric = (1.0, 1.0, middle.weights[..., None] if constant else 1.0)
+        metric = (1.0, 1.0, gate_metric)
         step, bend = (
             sum(_run_squares(m * d) for m, d in zip(metric, ds, strict=True))
             for ds in (steps, bends)
@@ -164,11 +167,7 @@ class Parameters:
             )
             for a, s, b, c in zip(at[0], steps, bends, at[2], strict=True)
         )
-        scale = np.exp(np.clip(scale, -LARGEST_LOG, LARGEST_LOG))
-        if constant:
-            # Log weights that do not add up to one would count as a step of the next cycle.
-            gate = np.asarray(log_softmax(gate, axis=0))
-        return Parameters(coef, scale, gate), length
+        return Parameters(coef, np.exp(np.clip(scale, -LARGEST_LOG, LARGEST_LOG)), gate), length
 
     def choose(self, runs: NDArray[np.bool_], other: Parameters) -> Parameters:
         """Keep some runs of this stack and take the rest from another."""

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.mixture.gate import log_prior
 from mixreg.mixture.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def draw(
     params = res._estimate.params if params is None else params
     block, family = source.as_block(), model.family
     offset = None if model.offset is None else model.units.sort(model.offset)
-    prior = np.exp(log_prior(block, params))
+    prior = np.exp(model.mixture.gate.log_prior(block, params))
     prior = np.broadcast_to(prior, (prior.shape[0], source.units))
     uniform = rng.random(source.units)
     classes = (prior.cumsum(axis=0) < uniform).sum(axis=0).clip(max=prior.shape[0] - 1)

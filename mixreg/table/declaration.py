@@ -24,6 +24,7 @@ from mixreg.jobs.options import (
     yes_or_no,
 )
 from mixreg.jobs.solve import Problem
+from mixreg.mixture.gate import make_gate
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.table import concomitant as gates
@@ -225,7 +226,7 @@ class Declaration:
             family,
             len(common),
             background if self.noise else None,
-            len(gate_terms),
+            make_gate(len(gate_terms)),
             self.source.labelled().size > 0,
             tuple((j, order.index(i)) for j, i in absent),
         )
