@@ -1,5 +1,6 @@
 """A new family is one file: `inverse_gaussian.py` is all that this knows of it."""
 
+import ast
 import os
 import re
 import shutil
@@ -14,7 +15,8 @@ import statsmodels.api as sm
 from numpy.testing import assert_allclose
 from scipy.stats import invgauss
 
-from mixreg import InputError, MixReg
+from mixreg import InputError, MixReg, families
+from mixreg.families import registry
 from mixreg.metrics import adjusted_rand_index
 from tests.inverse_gaussian import InverseGaussian
 
@@ -209,3 +211,26 @@ def test_importing_families_does_not_import_pytensor():
         check=True,
     )
     assert done.stdout.strip() == "False"
+
+
+def questions(tree: ast.AST) -> list[int]:
+    """Lines that ask for a family, or a gate, by its type or its name."""
+    kinds = {name for name in dir(families) if isinstance(getattr(families, name), type)}
+    kinds = kinds - {"Family"} | {"GaussianPart", "ExponentialFamily", "ConstantGate", "LogitGate"}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+            names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+            found += [node.lineno] if names & kinds else []
+        if isinstance(node, ast.Compare):
+            texts = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
+            found += [node.lineno] if texts & set(registry.names()) else []
+    return found
+
+
+def test_no_other_file_asks_which_family_or_gate_it_is():
+    package = Path(families.__file__).parents[1]
+    rooms = [f for f in package.rglob("*.py") if f.parent.name not in ("families", "datasets")]
+    asked = {f.name: questions(ast.parse(f.read_text())) for f in rooms}
+    assert {name: lines for name, lines in asked.items() if lines} == {}
+    assert questions(ast.parse("isinstance(a.family, (Choice, int))\nfamily.name in ('gamma',)"))
