@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import (
     RIDGE,
     FamilyStatistics,
@@ -28,37 +29,6 @@ Array = NDArray[np.float64]
 
 # Largest change of a log dispersion in one step.
 SCALE_STEP = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows at the linear predictors of some components.
-
-    Attributes
-    ----------
-    y : (rows,) array
-        Response.
-    eta, mu : (..., rows) arrays
-        Linear predictor and mean under each component.
-    dispersion : (..., 1) array
-        Dispersion of each component.
-    trials : (rows,) array or None
-        Trials behind a proportion.
-    """
-
-    y: Array
-    eta: Array
-    mu: Array
-    dispersion: Array
-    trials: Array | None
-
-    def component(self, j: int) -> Rows:
-        """Rows under one component."""
-        return replace(self, eta=self.eta[j], mu=self.mu[j], dispersion=self.dispersion[j])
-
-    def moved(self, eta: Array, mu: Array) -> Rows:
-        """The same rows at other linear predictors."""
-        return replace(self, eta=eta, mu=mu)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, xlog1py, xlogy
 
-from mixreg.families.base import Rows
 from mixreg.families.exponential import ExponentialFamily
 from mixreg.families.registry import register
+from mixreg.families.rows import Rows
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]

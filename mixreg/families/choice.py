@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
-from mixreg.families.base import Family, Rows
+from mixreg.families.base import Family
 from mixreg.families.registry import register
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block, column_pairs

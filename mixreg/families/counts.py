@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from mixreg.families.base import Rows
 from mixreg.families.exponential import ExponentialFamily
+from mixreg.families.rows import Rows
 
 Array = NDArray[np.float64]
 

@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.families.base import Family, Rows
+from mixreg.families.base import Family
 from mixreg.families.bounds import FLOOR, residual_variances
 from mixreg.families.gaussian_link import GaussianLink, GaussianPart
 from mixreg.families.registry import register
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import (
     NEGLIGIBLE,
     RIDGE,

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.families.base import Rows
 from mixreg.families.bounds import residual_variances
 from mixreg.families.exponential import ExponentialFamily
+from mixreg.families.rows import Rows
 from mixreg.mixture.parameters import Parameters
 
 Array = NDArray[np.float64]

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.families.base import Family, Rows
+from mixreg.families.base import Family
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block

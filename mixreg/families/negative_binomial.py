@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from mixreg.families.base import Rows
 from mixreg.families.counts import CountFamily
 from mixreg.families.registry import register
 from mixreg.families.rising import excess, rising_sums
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import FamilyStatistics, cross_sums
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from mixreg.families.base import Rows
 from mixreg.families.counts import CountFamily
 from mixreg.families.registry import register
+from mixreg.families.rows import Rows
 
 Array = NDArray[np.float64]
 
