@@ -219,6 +219,10 @@ class Family:
         """The family of each response, and where its rows are."""
         return [(self, slice(None))]
 
+    def named_links(self, response: str) -> list[tuple[str, str, str]]:
+        """How the terms of each response begin, its link, and its name."""
+        return [("", self.link_name, response)]
+
     def by_regressor(self, p: int) -> list[tuple[Family, int]]:
         """The family of each response, and how many of `p` regressors it has."""
         return [(self, p)]

@@ -107,6 +107,11 @@ class Joint(Family):
         assert part is not None
         return list(zip(self.families, self.where(part), strict=True))
 
+    def named_links(self, response: str) -> list[tuple[str, str, str]]:
+        """How the terms of each response begin, its link, and its name."""
+        pairs = zip(self.names, self.families, strict=True)
+        return [(f"{name}: ", family.link_name, name) for name, family in pairs]
+
     def by_regressor(self, p: int) -> list[tuple[Family, int]]:
         """The family of each response, and how many of `p` regressors it has."""
         return list(zip(self.families, np.bincount(self.columns).tolist(), strict=True))

@@ -13,10 +13,8 @@ LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
 
 def log_terms(res: MixRegResults) -> dict[str, str]:
     """Regressors whose coefficients are elasticities, and what is inside their log."""
-    found, responses = {}, res.model.responses
-    for response in responses:
-        name, link = response.name, response.family.link_name
-        prefix = f"{name}: " if len(responses) > 1 else ""
+    found = {}
+    for prefix, link, name in res.model.family.named_links(res.model.endog_names):
         terms = [t for t in res.coefficients.index if t.startswith(prefix)]
         for term in terms if link == "log" or LOG.fullmatch(name) else ():
             match = LOG.fullmatch(inner := term.removeprefix(prefix))
