@@ -29,7 +29,7 @@ from mixreg.jobs.options import (
 )
 from mixreg.jobs.parallel import run_all
 from mixreg.jobs.solve import Options, Problem, Solution
-from mixreg.mixture.parameters import Layout
+from mixreg.mixture.layout import Layout
 from mixreg.model import MixReg
 from mixreg.results import MixRegResults
 from mixreg.search.levels import Effort

@@ -639,7 +639,7 @@ def test_bad_rows_are_named(formula, bad, options, message):
 
 
 BAD_ARGUMENTS = [
-    ({"family": "tweedie"}, "family='tweedie' is unknown; use one of gaussian, poisson"),
+    ({"family": "tweedie"}, "family='tweedie' is unknown; use one of binomial, choice"),
     ({"family": 3}, "family=3 is not a family"),
     ({"family": "poisson", "link": "cauchit"}, "link='cauchit' is unknown; use one of"),
     ({"family": "poisson", "link": "logit"}, "link='logit' does not fit family='poisson'; use"),

@@ -94,7 +94,7 @@ def test_a_leap_keeps_weights_and_never_goes_wild():
     end = random_mixture(3, 2, 2, runs=4)
     for size in (1.0, 1e10, 1e100):
         there = replace(end, coef=size * end.coef)
-        ahead, length = first.ahead(middle, there, np.full(4, 1e6))
+        ahead, length = Mixture().ahead(first, middle, there, np.full(4, 1e6))
         assert np.isfinite(length).all()
         assert_allclose(np.exp(ahead.gating[..., 0]).sum(axis=0), 1.0)
         assert np.abs(ahead.coef - there.coef).max() <= 5.0

@@ -10,8 +10,9 @@ from mixreg import MixReg, datasets
 from mixreg.estimators import EM, AltMin, Control, Newton, iterate
 from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import random_directions
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import MemorySource

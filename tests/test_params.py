@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mixreg.mixture.parameters import Layout, Parameters, log_gating
+from mixreg.mixture.layout import Layout
+from mixreg.mixture.parameters import Parameters, log_gating
 from tests.samples import random_mixture
 
 SHAPES = [(1, 1), (1, 3), (2, 1), (3, 2), (5, 4)]

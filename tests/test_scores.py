@@ -12,6 +12,7 @@ from mixreg import MixReg
 from mixreg.estimators.expectation import Posterior, SoftAssignment
 from mixreg.estimators.runs import standard_layout
 from mixreg.inference.information import TakeInformation
+from mixreg.mixture.gate import LogitGate
 from mixreg.sources.memory import STACK_VALUES, BlockSource, condensed
 from tests.samples import lines, random_mixture, random_source
 from tests.test_families import KINDS, OPTIONS, declare, near_truth, planted, slopes, with_options
@@ -98,7 +99,7 @@ def test_a_block_is_the_sum_of_its_parts(form, grouped):
     served = condensed(source, linear=form == "condensed")
     block = source.as_block() if form == "rows" else served.block
     model = MixReg(source.y, source.x, k=3)
-    mixture = replace(model.problem().mixture, gate_terms=2)
+    mixture = replace(model.problem().mixture, gate=LogitGate(2))
     params = mixture.prepare(random_mixture(3, 3, runs=2))
     params = replace(params, gating=np.random.default_rng(1).normal(size=params.gating.shape))
     whole = SoftAssignment(mixture)(block, params)

@@ -11,6 +11,7 @@ from pandas.testing import assert_frame_equal
 from scipy import stats
 
 from mixreg import InputError, MixReg, NotAvailableError, datasets
+from mixreg.families import Gaussian, Poisson
 from mixreg.report.segments import classification, importance, profile, segments
 from mixreg.table.units import make_units
 from tests.samples import lines, shops
@@ -34,7 +35,7 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
         index=index,
         kept=np.ones(n, dtype=bool) if kept is None else kept,
         groups_name="shop",
-        family=SimpleNamespace(),
+        family=Gaussian(),
         endog_names="y",
         noise=noise,
     )
@@ -179,7 +180,7 @@ def test_which_regressors_have_elasticities(response, terms, expected):
 
 def test_a_log_link_gives_elasticities():
     res = stub(POSTERIOR)
-    res.model.family = SimpleNamespace(link_name="log")
+    res.model.family = Poisson()
     res.coefficients = pd.DataFrame([[-1.0, -2.0]], ["np.log(p)"], [1, 2])
     assert_allclose(segments(res)["elasticity of p"], [-1, -2])
 

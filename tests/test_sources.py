@@ -11,6 +11,7 @@ from mixreg.estimators.expectation import HardAssignment, Posterior, SoftAssignm
 from mixreg.families import Gaussian
 from mixreg.inference import TakeInformation
 from mixreg.inference.information import ClusterSums
+from mixreg.mixture.gate import LogitGate
 from mixreg.mixture.mixture import Mixture
 from mixreg.search.moments import TakeMoments, TakeThird
 from mixreg.sources import MemorySource, memory, sweep
@@ -110,7 +111,7 @@ def test_a_block_cut_for_a_large_stack_adds_up_to_the_block(monkeypatch, grouped
     z = np.column_stack([np.ones(source.units), np.linspace(-1, 1, source.units)])
     known = np.where(np.arange(source.units) % 9 == 0, 1, -1)
     source = condensed(replace(source, z=z, known=known), linear)
-    mixture = Mixture(gate_terms=2, labelled=True)
+    mixture = Mixture(gate=LogitGate(2), labelled=True)
     params = mixture.prepare(random_mixture(3, 4, runs=7))
     task = SoftAssignment(mixture)
     whole = task(source.block, params)

@@ -8,7 +8,6 @@ import numpy as np
 
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics
 from mixreg.estimators.loop import Control, Reason
-from mixreg.mixture.gate import update_gate
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
@@ -34,7 +33,7 @@ class HardGate:
 
     def update(self, sums: MixtureStatistics, params: Parameters) -> Parameters:
         """Take a Newton step of the gate."""
-        return replace(params, gating=update_gate(sums.count, sums.gate, params))
+        return replace(params, gating=self.mixture.gate.update(sums.count, sums.gate, params))
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
 from mixreg.estimators.priors import Priors
-from mixreg.mixture.parameters import Parameters, log_gating
+from mixreg.mixture.parameters import Parameters, class_order, log_gating
 
 Array = NDArray[np.float64]
 
@@ -98,10 +98,8 @@ class Beliefs:
 
     def permute(self, order: NDArray[np.intp]) -> Beliefs:
         """Reorder the components; the background, if there is one, stays last."""
-        rest = np.arange(self.k, self.counts.shape[0])
-        classes = np.concatenate([order, rest])
         own = [a[order] for a in self._arrays()[:-1]]
-        return self._each([*own, self.counts[classes]])
+        return self._each([*own, self.counts[class_order(order, self.k, self.counts.shape[0])]])
 
     def blend(self, other: Beliefs, share: Array) -> Beliefs:
         """Move each run a share of the way to another stack."""

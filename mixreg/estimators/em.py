@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Control, Reason
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
+
+Array = NDArray[np.float64]
 
 # Mean squared residual, of data with unit variance, below which a fit is taken
 # for exact. Condensed data resolve no smaller residuals.
@@ -44,9 +47,11 @@ class EM:
         """M-step for the family and the gate."""
         return self.mixture.mstep(sums.family, sums.count, sums.gate, params)
 
-    def within(self, params: Parameters) -> Parameters:
-        """The point that a leap leads to, dispersions in their bounds as an M-step's are."""
-        return replace(params, dispersion=self.mixture.family.allowed(params.dispersion))
+    def ahead(
+        self, first: Parameters, middle: Parameters, end: Parameters, longest: Array
+    ) -> tuple[Parameters, Array]:
+        """The point that a leap leads to, and how many steps that is."""
+        return self.mixture.ahead(first, middle, end, longest)
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control

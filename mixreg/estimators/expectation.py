@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.families import FamilyStatistics
-from mixreg.mixture.gate import GateStatistics, gate_statistics, log_prior
+from mixreg.mixture.gate import GateStatistics
 from mixreg.mixture.mixture import Mixture, pinned
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block, GramBlock
@@ -29,37 +29,31 @@ class MixtureStatistics:
         Sum of responsibilities over units.
     family : FamilyStatistics
         Sums for the family's M-step.
-    gate : GateStatistics or None
-        Sums for the gate's M-step; None when class probabilities are constant.
+    gate : GateStatistics
+        Sums for the gate's M-step beside the counts.
     """
 
     objective: Array
     count: Array
     family: FamilyStatistics
-    gate: GateStatistics | None = None
+    gate: GateStatistics = field(default_factory=GateStatistics)
 
     def __add__(self, other: MixtureStatistics) -> MixtureStatistics:
         """Add the sums of other units."""
-        gate = self.gate
-        if gate is not None and other.gate is not None:
-            gate = gate + other.gate
         return MixtureStatistics(
             self.objective + other.objective,
             self.count + other.count,
             self.family + other.family,
-            gate,
+            self.gate + other.gate,
         )
 
     def choose(self, runs: NDArray[np.bool_], other: MixtureStatistics) -> MixtureStatistics:
         """Keep the sums of some runs and take the rest from another pass."""
-        gate = self.gate
-        if gate is not None and other.gate is not None:
-            gate = gate.choose(runs, other.gate)
         return MixtureStatistics(
             np.where(runs, self.objective, other.objective),
             np.where(runs, self.count, other.count),
             self.family.choose(runs, other.family),
-            gate,
+            self.gate.choose(runs, other.gate),
         )
 
     def take(self, runs: NDArray[np.bool_]) -> MixtureStatistics:
@@ -68,7 +62,7 @@ class MixtureStatistics:
             self.objective[runs],
             self.count[:, runs],
             self.family.take(runs),
-            None if self.gate is None else self.gate.take(runs),
+            self.gate.take(runs),
         )
 
 
@@ -117,7 +111,7 @@ class SoftAssignment:
             weighted(block, marginal).sum(axis=-1),
             resp.sum(axis=-1),
             mixture.statistics(block, params, state, resp, self.scores_only),
-            gate_statistics(block, params, resp),
+            mixture.gate.statistics(block, params, resp),
         )
 
 
@@ -152,12 +146,12 @@ class HardAssignment:
         resp = weighted(block, (components == labels).astype(float))
         objective = -weighted(block, loss).sum(axis=-1)
         if self.of_labels:
-            objective = (resp * log_prior(block, params)).sum(axis=(0, -1))
+            objective = (resp * mixture.gate.log_prior(block, params)).sum(axis=(0, -1))
         return MixtureStatistics(
             objective,
             resp.sum(axis=-1),
             mixture.statistics(block, params, state, resp),
-            gate_statistics(block, params, resp),
+            mixture.gate.statistics(block, params, resp),
         )
 
 

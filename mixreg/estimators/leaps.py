@@ -28,12 +28,13 @@ class Leaps:
         Whether a run's present point was reached by a leap.
     safe : Parameters
         Where those runs go if the leap was none to keep.
-    within : callable or None
-        Brings a point that a leap leads to back within the bounds of steps.
+    ahead : callable or None
+        From three points in a row, and the most steps to go, the point that a leap
+        leads to and how many steps that is; None for that of the parameters.
     """
 
-    def __init__(self, params: Any, within: Callable[[Any], Any] | None = None) -> None:
-        self.within = within
+    def __init__(self, params: Any, ahead: Callable[..., Any] | None = None) -> None:
+        self.ahead = type(params).ahead if ahead is None else ahead
         runs = params.coef.shape[1]
         self.phase = np.zeros(runs, dtype=np.intp)
         self.longest = np.full(runs, LONGEST)
@@ -54,8 +55,7 @@ class Leaps:
         ready = (self.phase == 1) & ~fell
         new = goal
         if ready.any():
-            ahead, length = self.first.ahead(params, goal, self.longest)
-            ahead = ahead if self.within is None else self.within(ahead)
+            ahead, length = self.ahead(self.first, params, goal, self.longest)
             new = ahead.choose(ready, goal)
             self.safe = goal.choose(ready, self.safe)
             self.limited = np.where(ready, length >= self.longest, self.limited)

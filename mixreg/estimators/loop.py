@@ -150,7 +150,7 @@ def iterate(
     base = params
     before: Any = None
     share = np.ones(n_runs)
-    leaps = Leaps(params, getattr(estimator, "within", None)) if control.leaps else None
+    leaps = Leaps(params, getattr(estimator, "ahead", None)) if control.leaps else None
     for iteration in range(control.max_iter + 1):
         sums = estimator.sweep(source, iteration, params)
         fell = _fell(sums, before if estimator.monotone else None)

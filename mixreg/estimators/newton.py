@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Control, Reason
 from mixreg.inference.information import InformationSums, TakeInformation
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
 from mixreg.estimators.priors import Priors
 from mixreg.estimators.variational import Variational, longest_row
-from mixreg.mixture.parameters import Parameters
+from mixreg.mixture.parameters import Parameters, weight_order
 from mixreg.sources import MemorySource, Source
 
 Array = NDArray[np.float64]
@@ -111,9 +111,8 @@ def run_vb(
         source, estimator, _to_scale(beliefs, priors, source).stacked(), control, progress
     )
     end: Beliefs = fit[0].params
-    order = np.lexsort((*end.coef.T[::-1], -end.counts[: end.k]))
     if estimator.mixture.exchangeable:
-        end = end.permute(order)
+        end = end.permute(weight_order(end.coef, end.counts))
     return Pruned(end, replace(fit[0], params=end.point()))
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
 from mixreg.estimators.loop import Progress, joined
 from mixreg.estimators.newton import ChordNewton
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import MemorySource, Source
 from mixreg.sources.memory import condensed, condensing_pays
 
@@ -137,7 +138,7 @@ def standard_layout(mixture: Mixture, params: Parameters) -> Layout:
         family.scale_name,
         family.scale_power,
         tuple(range(p - mixture.shared, p)),
-        ("",) * mixture.gate_terms,
+        ("",) * mixture.gate.terms,
         mixture.background is not None,
         mixture.absent,
     )

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import (
     RIDGE,
     FamilyStatistics,
@@ -28,37 +29,6 @@ Array = NDArray[np.float64]
 
 # Largest change of a log dispersion in one step.
 SCALE_STEP = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows at the linear predictors of some components.
-
-    Attributes
-    ----------
-    y : (rows,) array
-        Response.
-    eta, mu : (..., rows) arrays
-        Linear predictor and mean under each component.
-    dispersion : (..., 1) array
-        Dispersion of each component.
-    trials : (rows,) array or None
-        Trials behind a proportion.
-    """
-
-    y: Array
-    eta: Array
-    mu: Array
-    dispersion: Array
-    trials: Array | None
-
-    def component(self, j: int) -> Rows:
-        """Rows under one component."""
-        return replace(self, eta=self.eta[j], mu=self.mu[j], dispersion=self.dispersion[j])
-
-    def moved(self, eta: Array, mu: Array) -> Rows:
-        """The same rows at other linear predictors."""
-        return replace(self, eta=eta, mu=mu)
 
 
 @dataclass(frozen=True)
@@ -98,6 +68,12 @@ class Family:
     moments: ClassVar[bool] = True
     # Whether quadratics may stand in for the log-likelihood of a group.
     expands: ClassVar[bool] = True
+    # What the rows must have: trials behind a proportion (a response of two columns
+    # is successes and failures); choice sets, in which a constant says nothing.
+    takes_trials: ClassVar[bool] = False
+    takes_sets: ClassVar[bool] = False
+    # Links that may be asked for by name, canonical first.
+    links: ClassVar[tuple[str, ...]] = ()
 
     @property
     def scale_name(self) -> str | tuple[str | None, ...] | None:
@@ -113,6 +89,37 @@ class Family:
     def link_name(self) -> str:
         """Name of the link function."""
         return "identity"
+
+    @property
+    def additive(self) -> bool:
+        """Whether a response is its linear predictor plus an error, on one scale."""
+        return self.linear
+
+    @property
+    def own_units(self) -> bool:
+        """Whether its dispersion is in squared units of the response, as whitening has it."""
+        return self.linear
+
+    # How it is made of what a user says
+
+    @classmethod
+    def make(cls, link: Any, equal_dispersion: bool, variance_ratio: float) -> Family:
+        """The family as it is asked for by name."""
+        if link is not None:
+            raise InputError(f"link={link!r} has no place with family={cls.name!r}; leave it out")
+        made = cls(variance_ratio=variance_ratio)
+        return made.common() if equal_dispersion else made
+
+    def with_link(self, link: Any) -> Family:
+        """The same family with another link."""
+        raise InputError(
+            f"link={link!r} has no place beside family={type(self).__name__}; the family "
+            "has its own"
+        )
+
+    def as_part(self) -> Family:
+        """The same family as that of one response among several."""
+        return self
 
     # What a family of your own must say
 
@@ -175,9 +182,34 @@ class Family:
         """Draw responses."""
         raise InputError(f"family {self.name} cannot draw responses; give it a method `draw`")
 
+    def draw_sets(self, eta: Array, sets: NDArray[np.intp], rng: np.random.Generator) -> Array:
+        """Draw the responses of choice sets, which begin at `sets`."""
+        raise self._lacks("draw_sets")
+
     def background(self, y: Array) -> float:
         """Length of the range over which a background component is even."""
         return float(y.max() - y.min())
+
+    def draw_background(
+        self, rows: Rows, low: float, length: float, rng: np.random.Generator
+    ) -> Array:
+        """Draw responses evenly over a range; `low` is the smallest response of the fit."""
+        return np.asarray(low + rng.random(len(rows.y)) * length)
+
+    def density_graph(self, pt: Any, block: Block, eta: Any, dispersion: Any) -> Any:
+        """Log density of rows as a PyTensor graph, (k, rows); of choice sets, (k, sets).
+
+        Parameters
+        ----------
+        pt : module
+            `pytensor.tensor`, which is not imported here.
+        block : Block
+        eta, dispersion : graphs
+            Linear predictors (k, rows), and dispersions (k, 1) or None.
+        """
+        raise InputError(
+            f"family {self.name!r} has no PyMC version; give it a method `density_graph`"
+        )
 
     def stand_in(self, y: Array, trials: Array | None, part: NDArray[np.intp] | None) -> Array:
         """`surrogate` of all rows; `part` says which response each row is of."""
@@ -186,6 +218,14 @@ class Family:
     def by_response(self, part: NDArray[np.intp] | None) -> list[tuple[Family, Any]]:
         """The family of each response, and where its rows are."""
         return [(self, slice(None))]
+
+    def named_links(self, response: str) -> list[tuple[str, str, str]]:
+        """How the terms of each response begin, its link, and its name."""
+        return [("", self.link_name, response)]
+
+    def by_regressor(self, p: int) -> list[tuple[Family, int]]:
+        """The family of each response, and how many of `p` regressors it has."""
+        return [(self, p)]
 
     # What the sweep calls
 
@@ -296,6 +336,10 @@ class Family:
         if self.dispersion_name is None:
             return sums.xe[:, 0]
         return np.column_stack([sums.xe[:, 0], sums.spread[0, :, 0] / self.dispersion_power])
+
+    def label_dispersions(self, sums: FamilyStatistics, params: Parameters) -> Array:
+        """Dispersions (k,) of one run, from the sums of hard labels."""
+        return params.dispersion
 
     def mean_square(self, sums: FamilyStatistics) -> Array:
         """Mean squared residual of each run; infinite where zero proves nothing."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, xlog1py, xlogy
 
-from mixreg.families.base import Rows
 from mixreg.families.exponential import ExponentialFamily
+from mixreg.families.registry import register
+from mixreg.families.rows import Rows
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 
 
+@register
 @dataclass(frozen=True)
 class Binomial(ExponentialFamily):
     """Proportions of successes; the link is logit, probit, cloglog, log or identity."""
@@ -23,6 +25,8 @@ class Binomial(ExponentialFamily):
     name: ClassVar[str] = "binomial"
     title: ClassVar[str] = "Binomial Regressions"
     canonical: ClassVar[str] = "logit"
+    links: ClassVar[tuple[str, ...]] = ("logit", "probit", "cloglog", "log", "identity")
+    takes_trials: ClassVar[bool] = True
     least: ClassVar[float] = 0.0
     most: ClassVar[float] = 1.0
 
@@ -47,6 +51,13 @@ class Binomial(ExponentialFamily):
         else:
             density = rows.y * np.log(rows.mu) + (1 - rows.y) * np.log1p(-rows.mu)
         return np.asarray(density if rows.trials is None else _scaled(density, rows))
+
+    def inside_graph(self, pt: Any, rows: Rows) -> Any:
+        """`density` as a PyTensor graph."""
+        y, m = rows.y, np.ones_like(rows.y) if rows.trials is None else rows.trials
+        choose = pt.gammaln(m + 1) - pt.gammaln(m * y + 1) - pt.gammaln(m * (1 - y) + 1)
+        yes, no = _answer_graphs(pt, self.link_name, rows)
+        return m * (y * yes + (1 - y) * no) + choose
 
     def valid(self, mu: Array) -> Array:
         """Means of 0 and 1 are left to the tails of the link."""
@@ -116,6 +127,14 @@ class Binomial(ExponentialFamily):
         """Not used: see `unit_background`."""
         return 1.0
 
+    def draw_background(
+        self, rows: Rows, low: float, length: float, rng: np.random.Generator
+    ) -> Array:
+        """Any number of successes, all as likely."""
+        n = len(rows.y)
+        m = np.ones(n) if rows.trials is None else rows.trials
+        return np.asarray(np.floor(rng.random(n) * (m + 1)) / m)
+
 
 @dataclass(frozen=True, slots=True)
 class Tail:
@@ -144,6 +163,26 @@ def cloglog_tails(eta: Array) -> tuple[Tail, Tail]:
 
 
 TAILS = {"probit": probit_tails, "cloglog": cloglog_tails}
+
+
+def _answer_graphs(pt: Any, link: str, rows: Rows) -> tuple[Any, Any]:
+    """Log chances of yes and no as PyTensor graphs, exact far out."""
+    eta: Any = rows.eta
+    if link == "logit":
+        return -pt.softplus(-eta), -pt.softplus(eta)
+    if link == "probit":
+        return _log_normal_graph(pt, eta), _log_normal_graph(pt, -eta)
+    if link == "cloglog":
+        return pt.log(-pt.expm1(-pt.exp(eta))), -pt.exp(eta)
+    return pt.log(rows.mu), pt.log1p(-rows.mu)
+
+
+def _log_normal_graph(pt: Any, x: Any) -> Any:
+    """Logarithm of the normal distribution function as a PyTensor graph."""
+    tail = -x / np.sqrt(2.0)
+    far = pt.log(pt.erfcx(pt.maximum(tail, 0.0)) / 2) - tail**2
+    near = pt.log1p(-pt.erfc(pt.maximum(-tail, 0.0)) / 2)
+    return pt.switch(pt.lt(x, 0), far, near)
 
 
 def _scaled(density: Array, rows: Rows) -> Array:

@@ -15,6 +15,21 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+# Data are standardised, so this least variance is far below any real noise; it only
+# keeps an exact fit finite.
+FLOOR = 1e-24
+
+
+def residual_variances(squares: Array, size: Array, equal: bool, ratio: float) -> Array:
+    """Residual variances from sums of squares, common or bounded, (k, [runs])."""
+    total = size.sum(axis=0)
+    if equal:
+        common = np.maximum(squares.sum(axis=0) / total, FLOOR)
+        return np.broadcast_to(common, size.shape).copy()
+    # Where a background has all rows there is no variance, and any will do.
+    variance = squares / np.maximum(size, 1e-12 * np.maximum(total, 1e-288))
+    return np.maximum(bounded_variances(variance, size, ratio), FLOOR)
+
 
 def bounded_variances(variance: Array, size: Array, ratio: float) -> Array:
     """Clip variances so that smallest >= ratio * largest, in the best way.

@@ -8,7 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.families.base import Family, Rows
+from mixreg.errors import InputError
+from mixreg.families.base import Family
+from mixreg.families.registry import register
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block, column_pairs
@@ -19,6 +22,7 @@ Array = NDArray[np.float64]
 MODERATE = 300.0
 
 
+@register
 @dataclass(frozen=True)
 class Choice(Family):
     """Rows are alternatives; the response is 1 for the one chosen, 0 for the others.
@@ -30,6 +34,11 @@ class Choice(Family):
     name: ClassVar[str] = "choice"
     title: ClassVar[str] = "Conditional Logits"
     stack_gain: ClassVar[float | None] = 0.95
+    takes_sets: ClassVar[bool] = True
+
+    def as_part(self) -> Family:
+        """Not possible: several responses have no sets."""
+        raise InputError("family='choice' has no place in a list of responses; fit it alone")
 
     @property
     def link_name(self) -> str:
@@ -109,6 +118,19 @@ class Choice(Family):
     def background(self, y: Array) -> float:
         """Not used: see `unit_background`."""
         return 1.0
+
+    def density_graph(self, pt: Any, block: Block, eta: Any, dispersion: Any) -> Any:
+        """Log chance of the chosen alternative of each set, as a PyTensor graph, (k, sets)."""
+        sets = block.sets
+        sizes = np.diff(sets, append=block.rows)
+        width = int(sizes.max())
+        # Sets as rows of a table; shorter ones are filled up with what never is chosen.
+        position = sets[:, None] + np.minimum(np.arange(width), sizes[:, None] - 1)
+        fill = np.where(np.arange(width) < sizes[:, None], 0.0, -np.inf)
+        table = eta[:, position] + fill
+        top = pt.max(table, axis=-1, keepdims=True)
+        total = pt.log(pt.sum(pt.exp(table - top), axis=-1)) + top[..., 0]
+        return eta[:, np.flatnonzero(block.y)] - total
 
     def draw_sets(self, eta: Array, sets: NDArray[np.intp], rng: np.random.Generator) -> Array:
         """Draw one alternative in every set: the largest of noisy utilities."""

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from mixreg.families.base import Rows
 from mixreg.families.exponential import ExponentialFamily
+from mixreg.families.rows import Rows
 
 Array = NDArray[np.float64]
 
@@ -40,3 +40,9 @@ class CountFamily(ExponentialFamily):
     def background(self, y: Array) -> float:
         """Counts from 0 to the largest."""
         return float(y.max() + 1)
+
+    def draw_background(
+        self, rows: Rows, low: float, length: float, rng: np.random.Generator
+    ) -> Array:
+        """Counts from 0 to the largest, all as likely."""
+        return np.floor(rng.random(len(rows.y)) * length)

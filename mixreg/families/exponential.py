@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.families.base import Family, Rows
+from mixreg.errors import InputError
+from mixreg.families.base import Family
 from mixreg.families.links import LONGEST, Link, make_link
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import linear_predictor
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block
@@ -50,6 +52,20 @@ class ExponentialFamily(Family):
         link = make_link(self.link, self.default or self.canonical)
         object.__setattr__(self, "_link", link)
         object.__setattr__(self, "link", link)
+
+    @classmethod
+    def make(cls, link: Any, equal_dispersion: bool, variance_ratio: float) -> Family:
+        """The family as it is asked for by name, with a link that fits it."""
+        made = cls(equal_dispersion, variance_ratio, link)
+        if isinstance(link, str) and made.link_name not in cls.links:
+            raise InputError(
+                f"link={link!r} does not fit family={cls.name!r}; use one of {', '.join(cls.links)}"
+            )
+        return made
+
+    def with_link(self, link: Any) -> Self:
+        """The same family with another link."""
+        return replace(self, link=link)
 
     @property
     def link_name(self) -> str:
@@ -126,6 +142,30 @@ class ExponentialFamily(Family):
         rows, out = self.inside(rows)
         density = self.density(rows)
         return density if out is None else np.where(out, -np.inf, density)
+
+    def inside_graph(self, pt: Any, rows: Rows) -> Any:
+        """`density` as a PyTensor graph; linear predictors, means and dispersions are graphs."""
+        raise InputError(
+            f"family {self.name!r} has no PyMC version; give it a method `inside_graph`"
+        )
+
+    def density_graph(self, pt: Any, block: Block, eta: Any, dispersion: Any) -> Any:
+        """Log density of rows as a PyTensor graph, (k, rows)."""
+        good = None
+        if not self.everywhere:
+            good = self._has_mean_graph(pt, eta)
+            # A harmless linear predictor where there is no mean, so that gradients stay finite.
+            middle = self._link.link(np.array([0.5 if self.most == 1 else 1.0]))[0]
+            eta = pt.switch(good, eta, middle)
+        mu = self._link.mean_graph(pt, eta)
+        density = self.inside_graph(pt, Rows(block.y, eta, mu, dispersion, block.trials))
+        return density if good is None else pt.switch(good, density, -np.inf)
+
+    def _has_mean_graph(self, pt: Any, eta: Any) -> Any:
+        """`_has_mean` as a PyTensor graph."""
+        mu = self._link.mean_graph(pt, eta)
+        good = pt.gt(mu, self.least) & pt.lt(mu, self.most)
+        return good & pt.gt(eta, 0) if self.link_name in ("sqrt", "inverse") else good
 
     def variance(self, mu: Array, rows: Rows) -> Array:
         """Variance of a response over its dispersion."""

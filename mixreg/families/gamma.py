@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln, polygamma
 
-from mixreg.families.base import Rows
 from mixreg.families.exponential import ExponentialFamily
+from mixreg.families.registry import register
+from mixreg.families.rows import Rows
 
 Array = NDArray[np.float64]
 
 
+@register
 @dataclass(frozen=True)
 class Gamma(ExponentialFamily):
     """Positive responses with variance scale * mean^2; the scale is one over the shape."""
@@ -24,6 +26,7 @@ class Gamma(ExponentialFamily):
     # With eta = 1 / mean the canonical parameter is -eta: no shortcut.
     canonical: ClassVar[str] = ""
     default: ClassVar[str | None] = "inverse"
+    links: ClassVar[tuple[str, ...]] = ("inverse", "log", "identity")
     dispersion_name: ClassVar[str | None] = "scale"
     least: ClassVar[float] = 0.0
     collapses: ClassVar[bool] = True
@@ -43,6 +46,11 @@ class Gamma(ExponentialFamily):
         shape, ratio = 1 / rows.dispersion, rows.y / rows.mu
         density = shape * (np.log(shape * ratio) - ratio) - gammaln(shape)
         return np.asarray(density - np.log(rows.y))
+
+    def inside_graph(self, pt: Any, rows: Rows) -> Any:
+        """`density` as a PyTensor graph."""
+        shape, ratio = 1 / rows.dispersion, rows.y / rows.mu
+        return shape * (pt.log(shape * ratio) - ratio) - pt.gammaln(shape) - pt.log(rows.y)
 
     def _gain(self, rows: Rows) -> Array:
         """Derivative of the log density in the shape."""
@@ -85,3 +93,9 @@ class Gamma(ExponentialFamily):
     def background(self, y: Array) -> float:
         """From 0 to the largest."""
         return float(y.max())
+
+    def draw_background(
+        self, rows: Rows, low: float, length: float, rng: np.random.Generator
+    ) -> Array:
+        """Evenly from 0 to the largest."""
+        return super().draw_background(rows, 0.0, length, rng)

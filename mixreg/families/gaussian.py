@@ -14,8 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.families.base import Family, Rows
-from mixreg.families.bounds import bounded_variances
+from mixreg.families.base import Family
+from mixreg.families.bounds import FLOOR, residual_variances
+from mixreg.families.gaussian_link import GaussianLink, GaussianPart
+from mixreg.families.registry import register
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import (
     NEGLIGIBLE,
     RIDGE,
@@ -28,13 +31,10 @@ from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
 
-# Data are standardised, so this least variance is far below any real noise; it only
-# keeps an exact fit finite.
-FLOOR = 1e-24
-
 LOG_2PI = float(np.log(2 * np.pi))
 
 
+@register
 @dataclass(frozen=True)
 class Gaussian(Family):
     """Linear regressions with normal errors.
@@ -55,6 +55,16 @@ class Gaussian(Family):
     certifies: ClassVar[bool] = True
     stack_gain: ClassVar[float | None] = 1.4
     collapses: ClassVar[bool] = True
+
+    @classmethod
+    def make(cls, link: Any, equal_dispersion: bool, variance_ratio: float) -> Family:
+        """Linear regressions, or those with a link."""
+        made = GaussianLink.make(link, equal_dispersion, variance_ratio)
+        return cls(equal_dispersion, variance_ratio) if made.additive else made
+
+    def as_part(self) -> GaussianPart:
+        """The same family as that of one response among several."""
+        return GaussianPart(self.equal_dispersion, self.variance_ratio)
 
     def evaluate(self, block: Block | GramBlock, params: Parameters) -> Array:
         """Residuals of rows, or squared residuals of condensed units.
@@ -150,13 +160,11 @@ class Gaussian(Family):
 
     def variances(self, squares: Array, size: Array) -> Array:
         """Residual variances from sums of squares, common or bounded, (k, [runs])."""
-        total, floor = size.sum(axis=0), FLOOR
-        if self.equal_dispersion:
-            common = np.maximum(squares.sum(axis=0) / total, floor)
-            return np.broadcast_to(common, size.shape).copy()
-        variance = squares / np.maximum(size, 1e-12 * total)
-        variance = bounded_variances(variance, size, self.variance_ratio)
-        return np.maximum(variance, floor)
+        return residual_variances(squares, size, self.equal_dispersion, self.variance_ratio)
+
+    def label_dispersions(self, sums: FamilyStatistics, params: Parameters) -> Array:
+        """Variances (k,) of one run, from the sums of hard labels."""
+        return self.variances(np.maximum(sums.ee[:, 0], 0.0), sums.size[:, 0])
 
     def allowed(self, dispersion: Array) -> Array:
         """Variances (k, [runs]), those out of bounds moved to them."""
@@ -167,8 +175,9 @@ class Gaussian(Family):
         return replace(self, equal_dispersion=True)
 
     def mean_square(self, sums: FamilyStatistics) -> Array:
-        """Mean squared residual of each run."""
-        return np.asarray(sums.ee.sum(axis=0) / sums.size.sum(axis=0))
+        """Mean squared residual of each run; infinite where a background has all rows."""
+        size = sums.size.sum(axis=0)
+        return np.divide(sums.ee.sum(axis=0), size, out=np.full(size.shape, np.inf), where=size > 0)
 
     def unit_background(self, block: Block | GramBlock, length: float) -> Array:
         """Log density of each unit under a background component, (units,)."""
@@ -200,6 +209,10 @@ class Gaussian(Family):
         info[:p, p] = info[p, :p] = 2 * ((r * e) @ block.x)
         info[p, p] = 2 * float(r @ (e * e))
         return info
+
+    def density_graph(self, pt: Any, block: Block, eta: Any, dispersion: Any) -> Any:
+        """Log density of rows as a PyTensor graph, (k, rows)."""
+        return GaussianLink().density_graph(pt, block, eta, dispersion)
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw responses."""

@@ -1,15 +1,17 @@
-"""Gaussian regressions with a link other than the identity."""
+"""Gaussian regressions with a link other than the identity, or beside other responses."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.families.base import Rows
+from mixreg.families.bounds import residual_variances
 from mixreg.families.exponential import ExponentialFamily
+from mixreg.families.rows import Rows
+from mixreg.mixture.parameters import Parameters
 
 Array = NDArray[np.float64]
 
@@ -23,7 +25,17 @@ class GaussianLink(ExponentialFamily):
     dispersion_name: ClassVar[str | None] = "sigma"
     dispersion_power: ClassVar[float] = 0.5
     canonical: ClassVar[str] = "identity"
+    links: ClassVar[tuple[str, ...]] = ("identity", "log", "inverse", "sqrt")
     collapses: ClassVar[bool] = True
+
+    @property
+    def additive(self) -> bool:
+        """Whether a response is its linear predictor plus an error."""
+        return self.link_name == "identity"
+
+    def as_part(self) -> GaussianPart:
+        """The same family as that of one response among several."""
+        return GaussianPart(self.equal_dispersion, self.variance_ratio, self.link)
 
     @property
     def least(self) -> float:  # type: ignore[override]
@@ -44,6 +56,11 @@ class GaussianLink(ExponentialFamily):
         return np.asarray(
             -0.5 * (np.log(2 * np.pi * rows.dispersion) + gap * gap / rows.dispersion)
         )
+
+    def inside_graph(self, pt: Any, rows: Rows) -> Any:
+        """`density` as a PyTensor graph."""
+        gap = rows.y - rows.mu
+        return -0.5 * (pt.log(2 * np.pi * rows.dispersion) + gap**2 / rows.dispersion)
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in the log variance."""
@@ -69,3 +86,27 @@ class GaussianLink(ExponentialFamily):
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw responses."""
         return np.asarray(rng.normal(rows.mu, np.sqrt(rows.dispersion)))
+
+
+@dataclass(frozen=True)
+class GaussianPart(GaussianLink):
+    """Normal errors of one response among several, with bounded variances."""
+
+    # Responses are standardised; this floor only keeps an exact fit finite.
+    scale_range: ClassVar[tuple[float, float]] = (1e-8, 1e8)
+
+    @property
+    def own_units(self) -> bool:
+        """Its response can be standardised too: all parts are then of order one."""
+        return self.additive
+
+    def next_dispersion(self, score: Array, info: Array, size: Array, dispersion: Array) -> Array:
+        """Mean squared residuals, common or bounded; `info` is half their sum, relative."""
+        squares = 2 * info * dispersion
+        found = residual_variances(squares, size, self.equal_dispersion, self.variance_ratio)
+        return np.clip(found, *self.scale_range)
+
+    def bound_binds(self, params: Parameters) -> bool:
+        """Whether the smallest variance sits at the bound, or at nothing at all."""
+        least = float(params.dispersion.min()) <= self.scale_range[0] * (1 + 1e-6)
+        return least or super().bound_binds(params)

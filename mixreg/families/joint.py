@@ -8,36 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.families.base import Family, Rows
-from mixreg.families.gaussian import Gaussian
-from mixreg.families.gaussian_link import GaussianLink
+from mixreg.families.base import Family
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class GaussianPart(GaussianLink):
-    """Normal errors of one response among several, with bounded variances."""
-
-    # Responses are standardised; this floor only keeps an exact fit finite.
-    scale_range: ClassVar[tuple[float, float]] = (1e-8, 1e8)
-
-    @property
-    def bounded(self) -> Gaussian:
-        """The linear family that knows the bound."""
-        return Gaussian(self.equal_dispersion, self.variance_ratio)
-
-    def next_dispersion(self, score: Array, info: Array, size: Array, dispersion: Array) -> Array:
-        """Mean squared residuals, common or bounded; `info` is half their sum, relative."""
-        return np.clip(self.bounded.variances(2 * info * dispersion, size), *self.scale_range)
-
-    def bound_binds(self, params: Parameters) -> bool:
-        """Whether the smallest variance sits at the bound, or at nothing at all."""
-        least = float(params.dispersion.min()) <= self.scale_range[0] * (1 + 1e-6)
-        return least or self.bounded.bound_binds(params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +106,15 @@ class Joint(Family):
         """The family of each response, and where its rows are."""
         assert part is not None
         return list(zip(self.families, self.where(part), strict=True))
+
+    def named_links(self, response: str) -> list[tuple[str, str, str]]:
+        """How the terms of each response begin, its link, and its name."""
+        pairs = zip(self.names, self.families, strict=True)
+        return [(f"{name}: ", family.link_name, name) for name, family in pairs]
+
+    def by_regressor(self, p: int) -> list[tuple[Family, int]]:
+        """The family of each response, and how many of `p` regressors it has."""
+        return list(zip(self.families, np.bincount(self.columns).tolist(), strict=True))
 
     def evaluate(self, block: Block, params: Parameters) -> JointRows:
         """Rows of each response at their linear predictors."""
@@ -261,4 +247,4 @@ class Joint(Family):
 
 def _trials(family: Family, trials: Array | None, at: Any) -> Array | None:
     """Trials of a response's rows, if it has any."""
-    return None if trials is None or family.name != "binomial" else trials[at]
+    return None if trials is None or not family.takes_trials else trials[at]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,6 +82,22 @@ class Link:
             return np.zeros_like(eta)
         with np.errstate(all="ignore"):
             return np.asarray(self.of.inverse_deriv2(eta))
+
+    def mean_graph(self, pt: Any, eta: Any) -> Any:
+        """Inverse link as a PyTensor graph."""
+        graphs: dict[str, Callable[[Any], Any]] = {
+            "identity": lambda e: e,
+            "log": pt.exp,
+            "logit": pt.sigmoid,
+            "probit": lambda e: 0.5 * pt.erfc(-e / np.sqrt(2.0)),
+            "cloglog": lambda e: -pt.expm1(-pt.exp(e)),
+            "inverse": lambda e: 1 / e,
+            "sqrt": lambda e: e * e,
+        }
+        if self.name not in graphs:
+            known = ", ".join(graphs)
+            raise InputError(f"the {self.name} link has no PyMC version; use one of {known}")
+        return graphs[self.name](eta)
 
     def link(self, mu: Array) -> Array:
         """Linear predictor of a mean."""

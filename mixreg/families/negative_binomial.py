@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from mixreg.families.base import Rows
 from mixreg.families.counts import CountFamily
+from mixreg.families.registry import register
 from mixreg.families.rising import excess, rising_sums
+from mixreg.families.rows import Rows
 from mixreg.families.statistics import FamilyStatistics, cross_sums
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block
@@ -62,6 +63,7 @@ class SpreadRows(Rows):
         return SpreadRows(self.y, *each, self.trials, self.t[j], self.logs[j], self.shrink[j])
 
 
+@register
 @dataclass(frozen=True)
 class NegativeBinomial(CountFamily):
     """Counts with variance mean + alpha * mean^2, each component with its own alpha."""
@@ -71,6 +73,7 @@ class NegativeBinomial(CountFamily):
     stack_gain: ClassVar[float | None] = 1.2
     canonical: ClassVar[str] = ""
     default: ClassVar[str | None] = "log"
+    links: ClassVar[tuple[str, ...]] = ("log", "identity", "sqrt")
     dispersion_name: ClassVar[str | None] = "alpha"
     # Below the first, counts are Poisson's as far as doubles can tell, whatever
     # their mean: a log-likelihood changes by about alpha times the mean.
@@ -112,6 +115,12 @@ class NegativeBinomial(CountFamily):
         density += part
         density -= np.multiply(rows.logs, 1 / rows.dispersion, out=part)
         return np.asarray(density)
+
+    def inside_graph(self, pt: Any, rows: Rows) -> Any:
+        """`density` as a PyTensor graph."""
+        y, mu, a = rows.y, rows.mu, 1 / rows.dispersion
+        fixed = pt.gammaln(y + a) - pt.gammaln(a) - pt.gammaln(y + 1)
+        return fixed - a * pt.log1p(mu / a) + y * (pt.log(mu) - pt.log(a + mu))
 
     def score(self, rows: Rows) -> Array:
         """Derivative of the log density in the linear predictor."""

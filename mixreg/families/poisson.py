@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from mixreg.families.base import Rows
 from mixreg.families.counts import CountFamily
+from mixreg.families.registry import register
+from mixreg.families.rows import Rows
 
 Array = NDArray[np.float64]
 
 
+@register
 @dataclass(frozen=True)
 class Poisson(CountFamily):
     """Counts whose variance is their mean; the link is log, identity or sqrt."""
@@ -22,6 +24,7 @@ class Poisson(CountFamily):
     name: ClassVar[str] = "poisson"
     title: ClassVar[str] = "Poisson Regressions"
     canonical: ClassVar[str] = "log"
+    links: ClassVar[tuple[str, ...]] = ("log", "identity", "sqrt")
 
     def variance(self, mu: Array, rows: Rows) -> Array:
         """The mean."""
@@ -37,6 +40,11 @@ class Poisson(CountFamily):
         density -= rows.mu
         density -= gammaln(rows.y + 1)
         return np.asarray(density)
+
+    def inside_graph(self, pt: Any, rows: Rows) -> Any:
+        """`density` as a PyTensor graph."""
+        logs = rows.eta if self.link_name == "log" else pt.log(rows.mu)
+        return rows.y * logs - rows.mu - pt.gammaln(rows.y + 1)
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw counts."""

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from mixreg.estimators.expectation import hard_labels, normalise
 from mixreg.exact.certificate import fitted_alone
 from mixreg.inference.covariance import Null
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]

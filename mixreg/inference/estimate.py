@@ -15,8 +15,9 @@ from mixreg.inference.determined import CrossProducts, named, undetermined
 from mixreg.inference.information import TakeInformation
 from mixreg.inference.moments import posterior_moments, to_user_matrix
 from mixreg.jobs.solve import Options, Problem, Solution, solve
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources import MemorySource
 from mixreg.sources.threads import one_thread
 
@@ -166,7 +167,7 @@ def _runaway(
     index, gate = inner.coef_index(), inner.gating_index()
     on_logs = np.zeros(inner.size, dtype=bool)
     on_logs[index[index >= 0]] = not mixture.family.linear
-    on_logs[gate] = mixture.gate_terms > 0
+    on_logs[gate] = not mixture.gate.closed_form
     far = on_logs & (np.diag(cov) > SEPARATED**2)
     runaway = ((far | lost)[index] & (index >= 0)).any(axis=1)
     some = (far[index] & (index >= 0)).any()

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import hard_labels, normalise
-from mixreg.mixture.gate import GateStatistics, gate_statistics, log_prior
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
@@ -155,17 +155,17 @@ class TakeInformation:
 
     def __call__(self, block: Block, params: Parameters) -> InformationSums:
         """Process one block."""
-        family = self.mixture.family
+        family, chances = self.mixture.family, self.mixture.gate
         state = family.evaluate(block, params)
         posterior, marginal = self._labels(block, params, state)
         weight = np.ones(block.units) if block.weight is None else block.weight
         width = params.coef.shape[1] + self.mixture.scales
-        k, K, q = params.k, params.gating.shape[0], params.gating.shape[1]
+        k, K, q = params.k, params.gating.shape[0], chances.width
         gate = slice(k * width, k * width + (K - 1) * q)
         scores = np.empty((block.units, gate.stop))
         info = np.zeros((gate.stop, gate.stop))
-        z = np.ones((block.units, 1)) if block.z is None else block.z
-        prior = np.broadcast_to(np.exp(log_prior(block, params)), posterior.shape)
+        z = chances.variables(block)
+        prior = np.broadcast_to(np.exp(chances.log_prior(block, params)), posterior.shape)
         for j in range(K):
             wr = weight * posterior[j]
             given = gate_scores(prior, z, j)
@@ -179,7 +179,7 @@ class TakeInformation:
             cross = np.dot((score * wr[:, None]).T, given)
             info[own, gate] -= cross
             info[gate, own] -= cross.T
-        info[gate, gate] += _gate_information(block, params, posterior * weight)
+        info[gate, gate] += chances.information(block, params, posterior * weight)
         scores[:, gate] = _gate_part(posterior - prior, z)
         return self._sums(block, scores, info, weight, marginal)
 
@@ -253,12 +253,3 @@ def _gate_part(gap: Array, z: Array) -> Array:
     """Gaps (K, units) of classes 2..K times the concomitants, (units, (K - 1) q)."""
     product = gap[1:].T[:, :, None] * z[:, None, :]
     return product.reshape(product.shape[0], -1)
-
-
-def _gate_information(block: Block, params: Parameters, resp: Array) -> Array:
-    """Minus the second derivatives in the gate, ((K - 1) q, (K - 1) q)."""
-    sums: GateStatistics | None = gate_statistics(block, params, resp)
-    if sums is not None:
-        return sums.matrix()
-    pi = params.weights[1:]
-    return np.asarray(resp.sum() * (np.diag(pi) - np.outer(pi, pi)))

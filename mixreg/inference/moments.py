@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, polygamma
 
 from mixreg.estimators.beliefs import Beliefs
-from mixreg.mixture.parameters import Layout
+from mixreg.mixture.layout import Layout
 from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]

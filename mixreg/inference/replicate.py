@@ -18,8 +18,9 @@ from mixreg.errors import InputError
 from mixreg.estimators import Control, Fit
 from mixreg.estimators.runs import run_em
 from mixreg.jobs.solve import Options, Problem, solve
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.report.drawing import draw
 from mixreg.search.chance import ranked
 from mixreg.search.levels import Effort

@@ -16,8 +16,9 @@ from mixreg.estimators.priors import Priors
 from mixreg.families import Family
 from mixreg.inference.covariance import COV_TYPES
 from mixreg.jobs.solve import Options
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import one_hot
 from mixreg.search.levels import Effort
 from mixreg.search.tensor import TensorStart
@@ -106,7 +107,7 @@ def _check_conjugate(model: MixReg) -> None:
         f"family={model.family.name!r} with the {model.family.link_name} link": (
             not model.family.linear
         ),
-        "a concomitant model": mixture.gate_terms > 0,
+        "a concomitant model": not mixture.gate.closed_form,
         "shared terms": mixture.shared > 0,
         "terms that only some components have": bool(mixture.absent),
         "equal_variance=True": model.family.equal_dispersion,

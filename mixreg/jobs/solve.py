@@ -19,10 +19,8 @@ from mixreg.estimators.runs import run_altmin, run_em, run_resampled
 from mixreg.estimators.variational import Variational
 from mixreg.exact.certificate import certified, find_own_rows
 from mixreg.exact.reasons import Reason, find_reasons, tight_components
-from mixreg.families import Gaussian
-from mixreg.mixture.gate import log_prior
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Parameters, log_gating
+from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
     feasible,
     from_responsibilities,
@@ -391,7 +389,7 @@ def _revive(
     task = HardAssignment(mixture) if hard else SoftAssignment(mixture)
     run = run_altmin if hard else run_em
     least = fit.params.weights[: fit.params.k].min() * source.total_weight
-    if not hard and mixture.gate_terms == 0 and least > MANY_UNITS:
+    if not hard and mixture.gate.closed_form and least > MANY_UNITS:
         # Weights are shares of the units, at the end of EM: no pass is needed to tell.
         return fit, 0
     sums = source.sweep(task, fit.params.stacked())
@@ -430,7 +428,7 @@ def _finish(
     if method == "altmin":
         params = _weighed(source, mixture, params, hard)
     if mixture.exchangeable:
-        params = params.by_weight(average_prior(source, params))
+        params = params.by_weight(average_prior(source, mixture, params))
     soft = source.sweep(SoftAssignment(mixture), params.stacked())
     objective = np.inf if exact else float(soft.objective[0])
     empty = tuple(int(j) for j in _empty(soft, source.rows)) if params.k > 1 else ()
@@ -445,7 +443,7 @@ def _finish(
         history = np.append(history, np.inf) if method == "em" else history
     binds = family.bound_binds(params)
     reasons: tuple[Reason, ...] = ()
-    if isinstance(family, Gaussian) and (binds or (exact and not proved)):
+    if family.certifies and (binds or (exact and not proved)):
         tight = tight_components(params, exact, family.variance_ratio)
         reasons = find_reasons(source, mixture, params, whitening, tight, exact)
     return Solution(
@@ -491,24 +489,18 @@ def _bayes(
     )
 
 
-def average_prior(source: MemorySource, params: Parameters) -> Array:
+def average_prior(source: MemorySource, mixture: Mixture, params: Parameters) -> Array:
     """Class probabilities, averaged over units where they depend on concomitants."""
-    if source.z is None:
-        return params.weights
-    prior = np.exp(log_prior(source.as_block(), params))
-    return np.asarray(np.average(prior, axis=1, weights=source.weight))
+    return mixture.gate.average(source.as_block(), params)
 
 
 def _weighed(
     source: MemorySource, mixture: Mixture, params: Parameters, hard: MixtureStatistics
 ) -> Parameters:
     """Dispersions and weights from hard labels, which AltMin does without."""
-    family = mixture.family
-    if isinstance(family, Gaussian):
-        squares = np.maximum(hard.family.ee[:, 0], 0.0)
-        variance = family.variances(squares, hard.family.size[:, 0])
-        params = replace(params, dispersion=variance)
-    if hard.gate is not None:
+    dispersion = mixture.family.label_dispersions(hard.family, params)
+    params = replace(params, dispersion=dispersion)
+    if not mixture.gate.closed_form:
         gate: Parameters = iterate(source, HardGate(mixture), params.stacked(), GATE)[0].params
         return gate
-    return replace(params, gating=log_gating(hard.count[:, 0] / hard.count.sum()))
+    return replace(params, gating=mixture.gate.update(hard.count, hard.gate, params)[:, 0])

@@ -1,11 +1,19 @@
-"""Class probabilities: constants, or a multinomial logit on concomitant variables."""
+"""Class probabilities: a gate says how likely each class is before a unit's rows are seen.
+
+A gate works on `Parameters.gating`, (K, [runs,] width): constant weights have
+one column, their logarithms; a multinomial logit has one for each concomitant
+variable. Another kind of gate is another class that does what `Gate` says.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from mixreg.families.statistics import unfold_triangle
 from mixreg.mixture.parameters import Parameters, log_gating
@@ -18,7 +26,24 @@ LONGEST_STEP = 5.0
 
 @dataclass(frozen=True, slots=True)
 class GateStatistics:
-    """Sums for the gate's M-step, with K classes.
+    """Sums for a gate's M-step beside the counts of the classes: none."""
+
+    def __add__(self, other: Self) -> Self:
+        """Add the sums of other units."""
+        return self
+
+    def choose(self, runs: NDArray[np.bool_], other: Self) -> Self:
+        """Keep the sums of some runs and take the rest from another pass."""
+        return self
+
+    def take(self, runs: NDArray[np.bool_]) -> Self:
+        """Sums of some runs of a stack."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class LogitStatistics(GateStatistics):
+    """Sums for a logit's M-step, with K classes.
 
     Attributes
     ----------
@@ -30,21 +55,21 @@ class GateStatistics:
     score: Array
     information: Array
 
-    def __add__(self, other: GateStatistics) -> GateStatistics:
+    def __add__(self, other: Self) -> Self:
         """Add the sums of other units."""
-        return GateStatistics(self.score + other.score, self.information + other.information)
+        return type(self)(self.score + other.score, self.information + other.information)
 
-    def choose(self, runs: NDArray[np.bool_], other: GateStatistics) -> GateStatistics:
+    def choose(self, runs: NDArray[np.bool_], other: Self) -> Self:
         """Keep the sums of some runs and take the rest from another pass."""
         wide = runs[:, None]
-        return GateStatistics(
+        return type(self)(
             np.where(wide, self.score, other.score),
             np.where(wide, self.information, other.information),
         )
 
-    def take(self, runs: NDArray[np.bool_]) -> GateStatistics:
+    def take(self, runs: NDArray[np.bool_]) -> Self:
         """Sums of some runs of a stack."""
-        return GateStatistics(self.score[:, runs], self.information[:, :, runs])
+        return type(self)(self.score[:, runs], self.information[:, :, runs])
 
     def matrix(self) -> Array:
         """Information of classes 2..K, ([runs,] (K - 1) q, (K - 1) q)."""
@@ -56,61 +81,237 @@ class GateStatistics:
         return full.reshape(*full.shape[:-4], size, size)
 
 
-def log_prior(block: Block | GramBlock, params: Parameters) -> Array:
-    """Log class probability of each unit, (K, [runs,] units or 1)."""
-    if block.z is None:
+class Gate(Protocol):
+    """What a mixture asks of its class probabilities."""
+
+    @property
+    def terms(self) -> int:
+        """Number of concomitant variables."""
+
+    @property
+    def width(self) -> int:
+        """Columns of `Parameters.gating`; a class but the first has as many parameters."""
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether an update reaches the maximum at once, from the counts of the classes."""
+
+    def names(self, terms: Sequence[str], classes: Sequence[str]) -> list[str]:
+        """Names of the parameters of classes 2..K."""
+
+    def log_prior(self, block: Block | GramBlock, params: Parameters) -> Array:
+        """Log class probability of each unit, (K, [runs,] units or 1)."""
+
+    def average(self, block: Block, params: Parameters) -> Array:
+        """Class probabilities of one mixture, averaged over units, (K,)."""
+
+    def statistics(self, block: Block | GramBlock, params: Parameters, resp: Array) -> Any:
+        """Sums of its M-step, given weighted responsibilities (K, [runs,] units)."""
+
+    def update(self, count: Array, sums: Any, params: Parameters) -> Array:
+        """M-step: the new gating, from counts (K, [runs]) and the sums of `statistics`."""
+
+    def score(self, count: Array, sums: Any, params: Parameters) -> Array:
+        """Gradient in the parameters of classes 2..K, of a stack of one run."""
+
+    def variables(self, block: Block) -> Array:
+        """What the parameters of a class are multiplied with, (units, width)."""
+
+    def information(self, block: Block, params: Parameters, resp: Array) -> Array:
+        """Minus the second derivatives in classes 2..K of one mixture, labels given."""
+
+    def widen(self, gating: Array) -> Array:
+        """Gating of a start, whose class probabilities may be constant, as one of this gate."""
+
+    def settled(self, gating: Array) -> Array:
+        """The same class probabilities as an update would write them."""
+
+    def metric(self, params: Parameters) -> Array | float:
+        """How much a change of gating counts in the length of a step."""
+
+    def empty(self, params: Parameters, rows: float) -> NDArray[np.bool_]:
+        """Components of a stack that hold less than one of some rows, (k, runs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantGate:
+    """The same class probabilities for all units."""
+
+    @property
+    def terms(self) -> int:
+        """None."""
+        return 0
+
+    @property
+    def width(self) -> int:
+        """One column, of log weights."""
+        return 1
+
+    @property
+    def closed_form(self) -> bool:
+        """Weights are shares."""
+        return True
+
+    def names(self, terms: Sequence[str], classes: Sequence[str]) -> list[str]:
+        """Names of the parameters of classes 2..K."""
+        return [f"logit(weight)[{j}]" for j in classes]
+
+    def log_prior(self, block: Block | GramBlock, params: Parameters) -> Array:
+        """Log class probability of all units, (K, [runs,] 1)."""
         return params.log_weights[..., None]
-    gate = params.gating
-    utility = gate @ block.z.T
-    utility -= utility.max(axis=0)
-    utility -= np.log(np.exp(utility).sum(axis=0))
-    return np.asarray(utility)
 
+    def average(self, block: Block, params: Parameters) -> Array:
+        """The weights."""
+        return params.weights
 
-def gate_statistics(
-    block: Block | GramBlock, params: Parameters, responsibilities: Array
-) -> GateStatistics | None:
-    """Sums for the gate's M-step; None when class probabilities are constant.
+    def statistics(
+        self, block: Block | GramBlock, params: Parameters, resp: Array
+    ) -> GateStatistics:
+        """Nothing but the counts is needed."""
+        return GateStatistics()
 
-    Weighted responsibilities are (K, [runs,] units).
-    """
-    if block.z is None:
-        return None
-    prior = np.exp(log_prior(block, params))
-    total = responsibilities.sum(axis=0)
-    score = (responsibilities - total * prior) @ block.z
-    pairs, K = column_pairs(block.z), prior.shape[0]
-    info = np.empty((K, K, *prior.shape[1:-1], pairs.shape[1]))
-    for j in range(K):
-        for other in range(j, K):
-            mixed = prior[j] * ((j == other) - prior[other]) * total
-            info[j, other] = info[other, j] = mixed @ pairs
-    return GateStatistics(score, info)
-
-
-def update_gate(count: Array, sums: GateStatistics | None, params: Parameters) -> Array:
-    """M-step of the gate: shares of the counts, or one Newton step."""
-    if sums is None:
+    def update(self, count: Array, sums: GateStatistics, params: Parameters) -> Array:
+        """Shares of the counts."""
         return log_gating(np.asarray(count / count.sum(axis=0)))
-    gate = params.gating - params.gating[:1]
-    K, q = gate.shape[0], gate.shape[-1]
-    if K == 1:
-        return gate
-    lhs = sums.matrix()
-    score = np.moveaxis(sums.score[1:], 0, -2)
-    score = score.reshape(*score.shape[:-2], (K - 1) * q)
-    ridge = 1e-8 * count.sum(axis=0)[..., None, None]
-    step = np.linalg.solve(lhs + ridge * np.eye((K - 1) * q), score[..., None])[..., 0]
-    length = np.abs(step).max(axis=-1, keepdims=True)
-    step = step * np.minimum(1.0, LONGEST_STEP / np.maximum(length, 1e-300))
-    step = np.moveaxis(step.reshape(*step.shape[:-1], K - 1, q), -2, 0)
-    return np.concatenate([gate[:1], gate[1:] + step])
 
+    def score(self, count: Array, sums: GateStatistics, params: Parameters) -> Array:
+        """Counts less those expected."""
+        own: Array = count[:, 0]
+        return np.asarray((own - own.sum() * params.weights)[1:])
 
-def widen(gating: Array, q: int) -> Array:
-    """Log weights (K, [runs,] 1) as a gate on q variables, the first a constant."""
-    if gating.shape[-1] == q:
+    def variables(self, block: Block) -> Array:
+        """A constant."""
+        return np.ones((block.units, 1))
+
+    def information(self, block: Block, params: Parameters, resp: Array) -> Array:
+        """That of a multinomial."""
+        pi = params.weights[1:]
+        return np.asarray(resp.sum() * (np.diag(pi) - np.outer(pi, pi)))
+
+    def widen(self, gating: Array) -> Array:
+        """As it is."""
         return gating
-    out = np.zeros((*gating.shape[:-1], q))
-    out[..., 0] = gating[..., 0] - gating[:1, ..., 0]
-    return out
+
+    def settled(self, gating: Array) -> Array:
+        """Log weights that add up to one; else the sum would count as a step."""
+        return np.asarray(log_softmax(gating, axis=0))
+
+    def metric(self, params: Parameters) -> Array:
+        """Log weights of a component that empties run off; they count as weights do."""
+        return params.weights[..., None]
+
+    def empty(self, params: Parameters, rows: float) -> NDArray[np.bool_]:
+        """Components whose weight is less than one row."""
+        return np.asarray(rows * params.weights[: params.k] < 1)
+
+
+@dataclass(frozen=True, slots=True)
+class LogitGate:
+    """A multinomial logit on concomitant variables, the first of them a constant.
+
+    Attributes
+    ----------
+    terms : int
+    """
+
+    terms: int
+
+    @property
+    def width(self) -> int:
+        """One column a variable."""
+        return self.terms
+
+    @property
+    def closed_form(self) -> bool:
+        """Newton's steps are needed."""
+        return False
+
+    def names(self, terms: Sequence[str], classes: Sequence[str]) -> list[str]:
+        """Names of the parameters of classes 2..K."""
+        return [f"gate.{term}[{j}]" for j in classes for term in terms]
+
+    def log_prior(self, block: Block | GramBlock, params: Parameters) -> Array:
+        """Log class probability of each unit, (K, [runs,] units)."""
+        utility = params.gating @ _concomitants(block).T
+        utility -= utility.max(axis=0)
+        utility -= np.log(np.exp(utility).sum(axis=0))
+        return np.asarray(utility)
+
+    def average(self, block: Block, params: Parameters) -> Array:
+        """Class probabilities of one mixture, averaged over units, (K,)."""
+        prior = np.exp(self.log_prior(block, params))
+        return np.asarray(np.average(prior, axis=1, weights=block.weight))
+
+    def statistics(
+        self, block: Block | GramBlock, params: Parameters, resp: Array
+    ) -> LogitStatistics:
+        """Score and information of a Newton step."""
+        z = _concomitants(block)
+        prior, total = np.exp(self.log_prior(block, params)), resp.sum(axis=0)
+        score = (resp - total * prior) @ z
+        pairs, K = column_pairs(z), prior.shape[0]
+        info = np.empty((K, K, *prior.shape[1:-1], pairs.shape[1]))
+        for j in range(K):
+            for other in range(j, K):
+                mixed = prior[j] * ((j == other) - prior[other]) * total
+                info[j, other] = info[other, j] = mixed @ pairs
+        return LogitStatistics(score, info)
+
+    def update(self, count: Array, sums: LogitStatistics, params: Parameters) -> Array:
+        """One Newton step."""
+        gate = params.gating - params.gating[:1]
+        K, q = gate.shape[0], gate.shape[-1]
+        if K == 1:
+            return gate
+        lhs = sums.matrix()
+        score = np.moveaxis(sums.score[1:], 0, -2)
+        score = score.reshape(*score.shape[:-2], (K - 1) * q)
+        ridge = 1e-8 * count.sum(axis=0)[..., None, None]
+        step = np.linalg.solve(lhs + ridge * np.eye((K - 1) * q), score[..., None])[..., 0]
+        length = np.abs(step).max(axis=-1, keepdims=True)
+        step = step * np.minimum(1.0, LONGEST_STEP / np.maximum(length, 1e-300))
+        step = np.moveaxis(step.reshape(*step.shape[:-1], K - 1, q), -2, 0)
+        return np.concatenate([gate[:1], gate[1:] + step])
+
+    def score(self, count: Array, sums: LogitStatistics, params: Parameters) -> Array:
+        """Gradient in the coefficients of classes 2..K."""
+        return sums.score[1:, 0].ravel()
+
+    def variables(self, block: Block) -> Array:
+        """The concomitants."""
+        return _concomitants(block)
+
+    def information(self, block: Block, params: Parameters, resp: Array) -> Array:
+        """Minus the second derivatives in the coefficients of classes 2..K."""
+        return self.statistics(block, params, resp).matrix()
+
+    def widen(self, gating: Array) -> Array:
+        """Log weights (K, [runs,] 1) as coefficients of the constant."""
+        if gating.shape[-1] == self.width:
+            return gating
+        out = np.zeros((*gating.shape[:-1], self.width))
+        out[..., 0] = gating[..., 0] - gating[:1, ..., 0]
+        return out
+
+    def settled(self, gating: Array) -> Array:
+        """As it is."""
+        return gating
+
+    def metric(self, params: Parameters) -> float:
+        """Coefficients count as they are."""
+        return 1.0
+
+    def empty(self, params: Parameters, rows: float) -> NDArray[np.bool_]:
+        """Not known from the parameters alone."""
+        return np.zeros(params.coef.shape[:-1], dtype=bool)
+
+
+def make_gate(terms: int) -> Gate:
+    """The gate on some number of concomitant variables."""
+    return LogitGate(terms) if terms else ConstantGate()
+
+
+def _concomitants(block: Block | GramBlock) -> Array:
+    """Concomitant variables of a block's units."""
+    assert block.z is not None
+    return block.z

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.families import Family, FamilyStatistics, Gaussian
-from mixreg.mixture.gate import GateStatistics, log_prior, update_gate, widen
+from mixreg.mixture.gate import ConstantGate, Gate
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block, GramBlock
 
@@ -37,8 +37,8 @@ class Mixture:
         Range over which a background component spreads evenly, in standard
         units; None if there is no such component. It is the last class. With
         several responses, a tuple of their ranges.
-    gate_terms : int
-        Number of concomitant variables; 0 when class probabilities are constant.
+    gate : Gate
+        Class probabilities.
     labelled : bool
         Whether labels of units that count are known: components are not exchangeable.
     absent : tuple of (component, standard regressor) pairs
@@ -48,7 +48,7 @@ class Mixture:
     family: Family = field(default_factory=Gaussian)
     shared: int = 0
     background: float | tuple[float, ...] | None = None
-    gate_terms: int = 0
+    gate: Gate = field(default_factory=ConstantGate)
     labelled: bool = False
     absent: tuple[tuple[int, int], ...] = ()
 
@@ -77,7 +77,7 @@ class Mixture:
         if self.background is not None:
             even = self.family.unit_background(block, self.background)  # type: ignore[arg-type]
             joint = np.concatenate([joint, np.broadcast_to(even, (1, *joint.shape[1:]))])
-        joint += log_prior(block, params)
+        joint += self.gate.log_prior(block, params)
         return pinned(block, joint, -np.inf)
 
     def statistics(
@@ -97,20 +97,20 @@ class Mixture:
         self,
         family: FamilyStatistics,
         count: Array,
-        gate: GateStatistics | None,
+        gate: Any,
         params: Parameters,
     ) -> Parameters:
         """New parameters from the sums of one pass."""
         if self.absent:
             family = without(family, self.absent)
         new = self.family.update(family, params, self.shared)
-        return Parameters(new.coef, new.dispersion, update_gate(count, gate, params))
+        return Parameters(new.coef, new.dispersion, self.gate.update(count, gate, params))
 
     def score(
         self,
         family: FamilyStatistics,
         count: Array,
-        gate: GateStatistics | None,
+        gate: Any,
         params: Parameters,
     ) -> Array:
         """Gradient of the log-likelihood of one mixture from the sums of one pass.
@@ -118,11 +118,15 @@ class Mixture:
         In the order of a `Layout` with nothing in common.
         """
         own = self.family.flat_score(family, params)
-        if gate is not None:
-            classes = gate.score[1:, 0].ravel()
-        else:
-            classes = (count[:, 0] - count[:, 0].sum() * params.weights)[1:]
-        return np.concatenate([own.ravel(), classes])
+        return np.concatenate([own.ravel(), self.gate.score(count, gate, params)])
+
+    def ahead(
+        self, first: Parameters, middle: Parameters, end: Parameters, longest: Array
+    ) -> tuple[Parameters, Array]:
+        """Where two steps of a stack are heading, within the bounds of an M-step."""
+        new, length = first.ahead(middle, end, longest, self.gate.metric(middle))
+        dispersion = self.family.allowed(new.dispersion)
+        return Parameters(new.coef, dispersion, self.gate.settled(new.gating)), length
 
     def prepare(self, params: Parameters) -> Parameters:
         """Make a start fit the mixture: common coefficients, gate, background."""
@@ -138,7 +142,7 @@ class Mixture:
             gate = gate - np.log(np.exp(gate - gate.max(axis=0)).sum(axis=0)) - gate.max(axis=0)
             little = np.full((1, *gate.shape[1:]), np.log(BACKGROUND_START))
             gate = np.concatenate([gate + np.log(1 - BACKGROUND_START), little])
-        return Parameters(coef, params.dispersion, widen(gate, max(1, self.gate_terms)))
+        return Parameters(coef, params.dispersion, self.gate.widen(gate))
 
 
 def without(sums: FamilyStatistics, absent: tuple[tuple[int, int], ...]) -> FamilyStatistics:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from mixreg.errors import NotAvailableError
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import Parts, normalise
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout, Parameters
+from mixreg.mixture.parameters import Parameters
 from mixreg.report.drawing import draw
 from mixreg.sources.block import Block
 

@@ -8,10 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.families import Choice, Rows
-from mixreg.mixture.gate import log_prior
 from mixreg.mixture.parameters import Parameters
-from mixreg.table.responses import Response
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -45,7 +42,7 @@ def draw(
     params = res._estimate.params if params is None else params
     block, family = source.as_block(), model.family
     offset = None if model.offset is None else model.units.sort(model.offset)
-    prior = np.exp(log_prior(block, params))
+    prior = np.exp(model.mixture.gate.log_prior(block, params))
     prior = np.broadcast_to(prior, (prior.shape[0], source.units))
     uniform = rng.random(source.units)
     classes = (prior.cumsum(axis=0) < uniform).sum(axis=0).clip(max=prior.shape[0] - 1)
@@ -57,13 +54,13 @@ def draw(
     eta = np.einsum("np,np->n", source.x, coef)
     if source.offset is not None:
         eta = eta + source.offset
-    if isinstance(family, Choice):
+    if family.takes_sets:
         eta = np.where(each == res.k, 0.0, eta)
         return family.draw_sets(eta, block.sets, rng), classes
     y, spread = np.empty(source.rows), params.dispersion[own]
     for i, (each_family, at) in enumerate(family.by_response(source.part)):
         trials = None if source.trials is None else source.trials[at]
-        trials = trials if each_family.name == "binomial" else None
+        trials = trials if each_family.takes_trials else None
         its_spread = spread[at] if spread.ndim == 1 else spread[at, i]
         good = each_family.in_range(eta[at])
         inner = eta[at] if good is None else np.where(good, eta[at], np.median(eta[at][good]))
@@ -73,7 +70,8 @@ def draw(
             # There is no mean to draw around where the link leads out of the range.
             y[at] = np.where(good, y[at], np.nan)
         if model.noise:
-            even = _draw_background(model.responses[i], rows, rng)
+            low, length = model.responses[i].low, model.responses[i].length
+            even = each_family.draw_background(rows, low, length, rng)
             shift = offset if taken_out is None else taken_out
             if family.linear and shift is not None:
                 even = even - shift
@@ -81,15 +79,3 @@ def draw(
     if family.linear and offset is not None:
         y = y + offset
     return np.asarray(y), classes
-
-
-def _draw_background(response: Response, rows: Rows, rng: np.random.Generator) -> Array:
-    """Responses spread evenly over the range of the background."""
-    family, n = response.family, len(rows.y)
-    if family.name == "binomial":
-        m = np.ones(n) if rows.trials is None else rows.trials
-        return np.floor(rng.random(n) * (m + 1)) / m
-    if family.name in ("poisson", "negativebinomial"):
-        return np.floor(rng.random(n) * response.length)
-    low = 0.0 if family.name == "gamma" else response.low
-    return np.asarray(low + rng.random(n) * response.length)

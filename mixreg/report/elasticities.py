@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mixreg.families import Joint
-
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
 
@@ -15,13 +13,8 @@ LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
 
 def log_terms(res: MixRegResults) -> dict[str, str]:
     """Regressors whose coefficients are elasticities, and what is inside their log."""
-    family, found = res.model.family, {}
-    link = getattr(family, "link_name", "identity")
-    parts = [("", link, res.model.endog_names)]
-    if isinstance(family, Joint):
-        each = zip(family.names, family.families, strict=True)
-        parts = [(f"{name}: ", one.link_name, name) for name, one in each]
-    for prefix, link, name in parts:
+    found = {}
+    for prefix, link, name in res.model.family.named_links(res.model.endog_names):
         terms = [t for t in res.coefficients.index if t.startswith(prefix)]
         for term in terms if link == "log" or LOG.fullmatch(name) else ():
             match = LOG.fullmatch(inner := term.removeprefix(prefix))

@@ -105,7 +105,7 @@ class Estimates:
 
     @cached_property
     def _weights(self) -> Array:
-        return average_prior(self.model.source, self._estimate.params)
+        return average_prior(self.model.source, self.model.mixture, self._estimate.params)
 
     def _average_gate(self) -> Parameters:
         """The mixture with class probabilities at their averages."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
-from mixreg.families import Choice, Family
-from mixreg.mixture.gate import log_prior
+from mixreg.families import Family
+from mixreg.mixture.gate import ConstantGate
 from mixreg.sources import MemorySource
 from mixreg.table.columns import as_frame
 from mixreg.table.design import Design
@@ -143,7 +143,7 @@ def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) 
         exposure = find("exposure", response)
         part.offset = _new_offset(find("offset", response), exposure, rows.index)
     groups, sets = find("groups"), find("choice_set")
-    if isinstance(model.family, Choice):
+    if model.family.takes_sets:
         rows.sets = _new_sets(sets, groups, len(rows))
         groups = sets if groups is None else groups
     if model.units.labels is not None and groups is not None:
@@ -241,8 +241,8 @@ def component_frame(res: MixRegResults, rows: NewRows) -> pd.DataFrame:
 
 def _own_prior(res: MixRegResults) -> Array:
     """Class probabilities of the model's own rows, (rows, K)."""
-    source = res.model.source
-    prior = np.exp(log_prior(source.as_block(), res._estimate.params))
+    source, gate = res.model.source, res.model.mixture.gate
+    prior = np.exp(gate.log_prior(source.as_block(), res._estimate.params))
     prior = np.broadcast_to(prior, (len(res.classes), source.units))
     return np.asarray(res.model.units.to_rows(prior.T, res.nobs))
 
@@ -305,10 +305,10 @@ def _posterior_given(res: MixRegResults, rows: NewRows, codes: NDArray[np.intp])
     )
     if sets is not None:
         source = in_sets(source, units.sort(sets), units.sort(np.asarray(rows.index)[row]))
-    params = res._estimate.params
+    params, mixture = res._estimate.params, model.mixture
     if rows.z is None and model.gate_design is not None:
-        params = res._average_gate()
-    task = Posterior(model.mixture, hard=res.method == "altmin")
+        params, mixture = res._average_gate(), replace(mixture, gate=ConstantGate())
+    task = Posterior(mixture, hard=res.method == "altmin")
     return pd.DataFrame(source.sweep(task, params).join().T, units.labels)
 
 

@@ -14,7 +14,6 @@ from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from mixreg.mixture.gate import log_prior
 from mixreg.report.notes import notes_of
 
 if TYPE_CHECKING:
@@ -223,7 +222,7 @@ def weight_errors(results: MixRegResults) -> NDArray[np.float64]:
         return np.full(classes, np.nan)
     gate = results.model.layout.gating_index()
     inner = estimate.finite_cov[np.ix_(gate, gate)]
-    prior = np.exp(log_prior(source.as_block(), estimate.params))
+    prior = np.exp(results.model.mixture.gate.log_prior(source.as_block(), estimate.params))
     z = np.ones((1, 1)) if source.z is None else source.z
     weight = None if source.z is None else source.weight
     # Derivative of each average probability in the gate of classes 2..K.

@@ -12,6 +12,7 @@ from scipy.cluster.vq import kmeans2
 from mixreg.estimators.expectation import GivenAssignment
 from mixreg.families.statistics import linear_predictor, unfold_triangle
 from mixreg.metrics import best_order
+from mixreg.mixture.gate import ConstantGate
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.course import Course
@@ -37,11 +38,11 @@ def from_responsibilities(
     Class probabilities are left constant, and the background out of it.
     """
     k, runs = resp.shape[:2]
-    bare = replace(mixture, background=None, gate_terms=0)
+    bare = replace(mixture, background=None, gate=ConstantGate())
     params = bare.prepare(whitening.start(k).stacked().take(np.zeros(runs, dtype=np.intp)))
     for _ in range(1 if mixture.family.linear else STEPS):
         sums = source.sweep(GivenAssignment(bare, resp), params)
-        params = bare.mstep(sums.family, sums.count, None, params)
+        params = bare.mstep(sums.family, sums.count, sums.gate, params)
         params = feasible(source, mixture, params, whitening.pooled)
     return mixture.prepare(params)
 

@@ -27,7 +27,6 @@ from scipy.special import gammaln
 
 from mixreg.estimators.expectation import weighted
 from mixreg.estimators.loop import Fit
-from mixreg.mixture.gate import log_prior
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
@@ -95,7 +94,7 @@ class TakeGains:
         top = np.maximum(joint.max(axis=0), -1e300)
         density = np.exp(joint - top)
         total = density.sum(axis=0)
-        prior = np.exp(log_prior(block, params))
+        prior = np.exp(mixture.gate.log_prior(block, params))
         gain = np.empty(joint.shape[:-1])[:k]
         held = weighted(block, density[:k] / total)
         for j in range(k):
@@ -182,8 +181,7 @@ def worth(source: Source, mixture: Mixture, fits: list[Fit], rows: float) -> Arr
     if noisy:
         stack = Parameters.concatenate([fits[i].params.stacked() for i in noisy])
         heights[noisy] -= accidental_gains(source, mixture, stack).sum(axis=0)
-        if stack.gating.shape[-1] == 1:
-            heights[noisy] -= EMPTY * (rows * stack.weights[: stack.k] < 1).sum(axis=0)
+        heights[noisy] -= EMPTY * mixture.gate.empty(stack, rows).sum(axis=0)
     return heights
 
 

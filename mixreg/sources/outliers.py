@@ -30,7 +30,7 @@ def drawn_in(source: MemorySource, family: Family) -> MemorySource:
     """The rows with normal responses that are very far out drawn in; the same if none is."""
     y = source.y
     for each, at in family.by_response(source.part):
-        if each.name == "gaussian" and each.link_name == "identity":
+        if each.additive:
             low, high = _range(source.y[at])
             if (source.y[at] < low).any() or (source.y[at] > high).any():
                 y = y.copy() if y is source.y else y

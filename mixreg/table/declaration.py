@@ -24,8 +24,9 @@ from mixreg.jobs.options import (
     yes_or_no,
 )
 from mixreg.jobs.solve import Problem
+from mixreg.mixture.gate import make_gate
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
 from mixreg.table.responses import (
@@ -78,8 +79,7 @@ class Declaration:
         columns = known_by_group(given, frame, None)
         gates.check_index(concomitant, exog, endog)
         usable = _both(columns.usable(), gates.usable_rows(concomitant, None, None, missing))
-        counts = made.name == "binomial"
-        design, table = designs.from_arrays(endog, exog, missing, usable, counts)
+        design, table = designs.from_arrays(endog, exog, missing, usable, made.takes_trials)
         table, gate = whole_sets(table, columns, made), None
         if concomitant is not None:
             gate = gates.concomitants(concomitant, None, None, table.kept, table.index)
@@ -226,7 +226,7 @@ class Declaration:
             family,
             len(common),
             background if self.noise else None,
-            len(gate_terms),
+            make_gate(len(gate_terms)),
             self.source.labelled().size > 0,
             tuple((j, order.index(i)) for j, i in absent),
         )

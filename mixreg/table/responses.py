@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError, NotAvailableError
-from mixreg.families import Choice, Family, Joint, make_families, make_family
-from mixreg.families.joint import GaussianPart
+from mixreg.families import Family, Joint, make_families, make_family
 from mixreg.jobs.options import number, yes_or_no
 from mixreg.jobs.solve import surrogate
+from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout
 from mixreg.sources import MemorySource
 from mixreg.sources.outliers import drawn_in
 from mixreg.sources.standard import Whitening, for_family, gate_basis, joined, triangle, whitening
@@ -147,8 +146,8 @@ def read_formulas(
             environment,
             missing,
             usable,
-            counts=family.name == "binomial",
-            intercept=not isinstance(family, Choice),
+            counts=family.takes_trials,
+            intercept=not family.takes_sets,
         )
         for formula, family in zip(formulas, families, strict=True)
     ]
@@ -272,12 +271,13 @@ def stacked(sources: Sequence[MemorySource]) -> MemorySource:
 
 def standard_coordinates(source: MemorySource, family: Family, layout: Layout) -> Whitening:
     """The coordinates in which a model is fitted to some rows."""
-    if isinstance(family, Joint):
-        sizes, first, parts = np.bincount(family.columns).tolist(), 0, []
-        for i, (each, size) in enumerate(zip(family.families, sizes, strict=True)):
+    responses = family.by_regressor(len(layout.terms))
+    if len(responses) > 1:
+        first, parts = 0, []
+        for i, (each, size) in enumerate(responses):
             own = slice(first, first + size)
             common = tuple(j - first for j in layout.shared if first <= j < first + size)
-            alone = _response_rows(source, i, len(sizes), own)
+            alone = _response_rows(source, i, len(responses), own)
             parts.append(_coordinates(alone, each, layout, layout.terms[own], common))
             first += size
         white = joined(parts, layout.shared)
@@ -300,10 +300,11 @@ def _coordinates(
         source = drawn_in(source, family)
     linear = source if family.linear else surrogate(source, Mixture(family))
     white = whitening(linear.sweep(triangle), terms, shared, rotate=not layout.absent)
-    if isinstance(family, GaussianPart) and family.link_name == "identity":
-        # Its own response can be standardised too: all parts are of order one.
+    if family.linear:
+        return white
+    if family.own_units:
         return replace(white, linear=white, dispersion=max(white.variance, 1e-8))
-    return white if family.linear else for_family(white)
+    return for_family(white)
 
 
 def _response_rows(source: MemorySource, i: int, count: int, columns: slice) -> MemorySource:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
-from mixreg.families import Choice, Family
+from mixreg.families import Family
 from mixreg.sources import MemorySource
 from mixreg.table.design import Table
 from mixreg.table.units import Units, column, make_units, plain_value, present
@@ -155,7 +155,7 @@ def _with_offset(source: MemorySource, family: Family, offset: Array | None) -> 
 def _trials(columns: RowColumns, family: Family, table: Table) -> tuple[RowColumns, Array | None]:
     """Trials of a binomial response: given, from two columns, or as weights."""
     trials = numbers("trials", columns.trials, table)
-    if family.name != "binomial":
+    if not family.takes_trials:
         if trials is not None or table.trials is not None:
             what = "trials=" if trials is not None else "a response of two columns"
             raise InputError(f"{what} needs family='binomial'; got family={family.name!r}")
@@ -186,7 +186,7 @@ def check_range(family: Family, y: Array, trials: Array | None, index: pd.Index)
 
 def _set_codes(columns: RowColumns, family: Family, table: Table) -> NDArray[np.intp] | None:
     """Number of the choice set of each kept row; sets of different groups differ."""
-    if not isinstance(family, Choice):
+    if not family.takes_sets:
         if columns.choice_set is not None:
             raise InputError(f"choice_set needs family='choice'; got family={family.name!r}")
         return None
@@ -205,7 +205,7 @@ def _set_codes(columns: RowColumns, family: Family, table: Table) -> NDArray[np.
 
 def whole_sets(table: Table, columns: RowColumns, family: Family) -> Table:
     """Leave out choice sets that missing values made holes in."""
-    if not isinstance(family, Choice) or columns.choice_set is None or table.kept.all():
+    if not family.takes_sets or columns.choice_set is None or table.kept.all():
         return table
     absent = np.flatnonzero(pd.isna(np.asarray(columns.choice_set, dtype=object)))
     if absent.size:
