@@ -11,7 +11,7 @@ from mixreg.estimators.loop import Control, Reason
 from mixreg.mixture.gate import update_gate
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources import Source
+from mixreg.sources import Swept
 
 # Mean squared residual, of data with unit variance, that certifies recovery.
 EXACT = 1e-24
@@ -28,7 +28,7 @@ class HardGate:
         """The log probability of the labels never falls."""
         return True
 
-    def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
+    def sweep(self, source: Swept, iteration: int, params: Parameters) -> MixtureStatistics:
         """Assign labels; return the sums, and the log probability of the labels."""
         return source.sweep(HardAssignment(self.mixture, of_labels=True), params)
 
@@ -53,20 +53,20 @@ class AltMin:
     Attributes
     ----------
     mixture : Mixture
-    fresh : tuple of Source
+    fresh : tuple of Swept
         Disjoint parts of the data, a fresh one for each iteration; empty to
         use all of the data every time.
     """
 
     mixture: Mixture
-    fresh: tuple[Source, ...] = ()
+    fresh: tuple[Swept, ...] = ()
 
     @property
     def monotone(self) -> bool:
         """The loss never rises, unless every iteration sees other data."""
         return not self.fresh
 
-    def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
+    def sweep(self, source: Swept, iteration: int, params: Parameters) -> MixtureStatistics:
         """Assign labels at the parameters; return the sums."""
         part = self.fresh[iteration % len(self.fresh)] if self.fresh else source
         return part.sweep(HardAssignment(self.mixture), params)

@@ -10,7 +10,7 @@ from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Control, Reason
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources import Source
+from mixreg.sources import Swept
 
 # Mean squared residual, of data with unit variance, below which a fit is taken
 # for exact. Condensed data resolve no smaller residuals.
@@ -36,7 +36,7 @@ class EM:
         """The log-likelihood never falls."""
         return True
 
-    def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
+    def sweep(self, source: Swept, iteration: int, params: Parameters) -> MixtureStatistics:
         """Make one pass at the parameters; return its sums."""
         return source.sweep(SoftAssignment(self.mixture), params)
 

@@ -17,7 +17,7 @@ from mixreg.estimators.loop import Control, Reason
 from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Layout, Parameters
-from mixreg.sources import Source
+from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class Newton:
         """A step after which the log-likelihood fell is halved."""
         return True
 
-    def sweep(self, source: Source, iteration: int, params: Parameters) -> InformationSums:
+    def sweep(self, source: Swept, iteration: int, params: Parameters) -> InformationSums:
         """Score and information at the parameters."""
         return source.sweep(TakeInformation(self.mixture), params.run(0)).contract(self.layout)
 
@@ -102,7 +102,7 @@ class ChordNewton:
         params: Parameters,
         mixture: Mixture,
         layout: Layout,
-        sample: Source,
+        sample: Swept,
         share: float,
         rows: float,
     ) -> ChordNewton:
@@ -115,7 +115,7 @@ class ChordNewton:
         """A step after which the log-likelihood fell is halved."""
         return True
 
-    def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
+    def sweep(self, source: Swept, iteration: int, params: Parameters) -> MixtureStatistics:
         """Make one pass at the parameters; return its sums."""
         return source.sweep(SoftAssignment(self.mixture, scores_only=True), params)
 

@@ -17,7 +17,7 @@ from mixreg.inference.moments import posterior_moments, to_user_matrix
 from mixreg.jobs.solve import Options, Problem, Solution, solve
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Layout, Parameters
-from mixreg.sources import MemorySource
+from mixreg.sources import Source
 from mixreg.sources.threads import one_thread
 
 Array = NDArray[np.float64]
@@ -90,7 +90,7 @@ def fit_problem(
 
 
 def estimate(
-    source: MemorySource,
+    source: Source,
     problem: Problem,
     layout: Layout,
     solution: Solution,
@@ -114,7 +114,9 @@ def estimate(
         return Estimate(params, vector, None, cov_type, description, True, llf)
     hard = method == "altmin"
     inner = standard_layout(mixture, standard)
-    sums = source.sweep(TakeInformation(mixture, clusters, hard), standard).contract(inner)
+    rows = source if clusters is None else source.with_columns(cluster=clusters)
+    task = TakeInformation(mixture, clusters is not None, hard)
+    sums = rows.sweep(task, standard).contract(inner)
     back = to_user_matrix(whitening, layout, inner)
     xx = source.sweep(CrossProducts(mixture, hard, solution.exact), standard)
     unknown = undetermined(xx, inner, back)

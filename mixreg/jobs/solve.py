@@ -20,7 +20,7 @@ from mixreg.estimators.variational import Variational
 from mixreg.exact.certificate import certified, find_own_rows
 from mixreg.exact.reasons import Reason, find_reasons, tight_components
 from mixreg.families import Gaussian
-from mixreg.mixture.gate import log_prior
+from mixreg.inference.averages import average_prior
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.candidates import (
@@ -38,11 +38,12 @@ from mixreg.search.moves import swapped
 from mixreg.search.record import Record
 from mixreg.search.stand_in import can_stand_in
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
-from mixreg.sources import MemorySource
-from mixreg.sources.memory import condensing_pays, standardised, with_repeats
+from mixreg.sources import Source
+from mixreg.sources.base import condensing_pays
+from mixreg.sources.block import Block
 from mixreg.sources.outliers import drawn_in
-from mixreg.sources.repeats import pass_cost
 from mixreg.sources.standard import Whitening
+from mixreg.sources.tasks import response_sizes
 
 Array = NDArray[np.float64]
 Method = Literal["em", "altmin", "vb"]
@@ -143,14 +144,14 @@ class Problem:
 
     Attributes
     ----------
-    source : MemorySource
+    source : Source
         Rows with the user's columns.
     mixture : Mixture
     whitening : Whitening
     k : int
     """
 
-    source: MemorySource
+    source: Source
     mixture: Mixture
     whitening: Whitening
     k: int
@@ -158,7 +159,7 @@ class Problem:
 
 def solve(
     problem: Problem, options: Options, progress: Progress | None = None
-) -> tuple[MemorySource, Solution]:
+) -> tuple[Source, Solution]:
     """Start, fit, finish.
 
     All rows are standardised once: the final run uses the copy that the search
@@ -166,7 +167,7 @@ def solve(
     """
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
-    raw = raw if mixture.family.linear else with_repeats(raw)
+    raw = raw if mixture.family.linear else raw.with_repeats()
     near = raw if mixture.background is None else drawn_in(raw, mixture.family)
     ladder = make_ladder(replace(problem, source=near), rng)
     tensors: tuple[TensorResult, ...] = ()
@@ -185,7 +186,7 @@ def solve(
     if k > 1 and record is None:
         tensors, start = _single_start(course.sample, course, options, rng)
         starts = [start]
-    source = course.sample if near is raw else standardised(raw, course.whitening)
+    source = course.sample if near is raw else raw.standard(course.whitening)
     starts = [_renumbered(source, mixture, start) for start in starts]
     if options.method == "vb":
         return source, _bayes(source, course, starts[0], options, tensors, record, progress)
@@ -201,7 +202,7 @@ def solve(
     )
 
 
-def _kind_of_search(source: MemorySource, mixture: Mixture, effort: Effort) -> type[Search]:
+def _kind_of_search(source: Source, mixture: Mixture, effort: Effort) -> type[Search]:
     """What the search looks at before it looks at rows."""
     if effort.n_init == 1:
         return Search
@@ -211,7 +212,7 @@ def _kind_of_search(source: MemorySource, mixture: Mixture, effort: Effort) -> t
 
 
 def _best_end(
-    source: MemorySource,
+    source: Source,
     mixture: Mixture,
     starts: list[Parameters],
     contested: int,
@@ -252,7 +253,7 @@ def _best_end(
     return order[0]
 
 
-def _accident(source: MemorySource, mixture: Mixture, ends: list[Fit]) -> bool:
+def _accident(source: Source, mixture: Mixture, ends: list[Fit]) -> bool:
     """Whether chance explains part of every fit."""
     values = worth(source, mixture, ends, source.row_weight)
     return all(v < end.objective for v, end in zip(values, ends, strict=True))
@@ -262,21 +263,26 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
     """The levels of a search, and how their rows are made."""
     raw, mixture, k = problem.source, problem.mixture, problem.k
     plain = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
-    cost = plain if raw.repeats is None else pass_cost(raw.repeats)
-    rows = first_rows(raw.rows, raw.units, cost, k, raw.x.shape[1], mixture.family.linear)
+    cost = raw.cost if raw.has("repeats") else plain
+    rows = first_rows(raw.rows, raw.units, cost, k, raw.columns, mixture.family.linear)
     whitening = problem.whitening
     if whitening.linear is not None:
-        small = standardised(raw.sample(rows, rng), whitening)
+        small = drawn(raw, rows, rng).standard(whitening)
         whitening = pooled_fit(small, mixture, whitening)
 
     def make(size: int, rng: np.random.Generator) -> Course:
-        part = raw.sample(size, rng)
-        sample = linear = standardised(part, whitening)
+        part = drawn(raw, size, rng)
+        sample = linear = part.standard(whitening)
         if whitening.linear is not None:
-            linear = standardised(surrogate(part, mixture), whitening.linear)
+            linear = surrogate(part, mixture).standard(whitening.linear)
         return Course(mixture, sample, linear, whitening, k)
 
     return Ladder(make, rows, raw.rows, cost, plain)
+
+
+def drawn(source: Source, rows: int, rng: np.random.Generator) -> Source:
+    """A sample by the generator's next seed; all rows take none."""
+    return source if rows >= source.rows else source.sample(rows, int(rng.integers(2**63)))
 
 
 def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:
@@ -289,18 +295,15 @@ def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:
     return decompositions(ladder.make(MOMENT_ROWS, rng), rng)[1]
 
 
-def _renumbered(source: MemorySource, mixture: Mixture, params: Parameters) -> Parameters:
+def _renumbered(source: Source, mixture: Mixture, params: Parameters) -> Parameters:
     """The same mixture with components numbered as known labels say."""
     units = source.labelled()
     if not units.size:
         return params
-    block = source.take_units(units).as_block()
-    return numbered(block, mixture, params.stacked()).run(0)
+    return numbered(source.take_units(units), mixture, params.stacked()).run(0)
 
 
-def _settled_numbers(
-    source: MemorySource, mixture: Mixture, fit: Fit, run: Any, control: Control
-) -> Fit:
+def _settled_numbers(source: Source, mixture: Mixture, fit: Fit, run: Any, control: Control) -> Fit:
     """Run again where a fit ended with numbers that known labels speak against."""
     other = _renumbered(source, mixture, fit.params)
     if np.array_equal(other.coef, fit.params.coef):
@@ -309,32 +312,50 @@ def _settled_numbers(
     return again if again.objective > fit.objective else fit
 
 
-def surrogate(source: MemorySource, mixture: Mixture) -> MemorySource:
+def surrogate(source: Source, mixture: Mixture) -> Source:
     """The rows with a response on the scale of the linear predictor."""
-    sizes = source.trials
-    if source.opens is not None:
-        counts = np.diff(np.flatnonzero(source.opens), append=source.rows)
-        sizes = np.repeat(counts, counts).astype(float)
-    y = mixture.family.stand_in(source.y, sizes, source.part)
-    y = y if source.offset is None else y - source.offset
-    return replace(source, y=np.asarray(y, dtype=float), offset=None, trials=None)
+    return source.mapped(Surrogate(mixture, source.sweep(response_sizes).mean))
 
 
-def pooled_fit(sample: MemorySource, mixture: Mixture, whitening: Whitening) -> Whitening:
+@dataclass(frozen=True, slots=True)
+class Surrogate:
+    """A response for linear regressions in place of a family's own.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    sizes : (responses,) array
+        Mean absolute value of each response, of all rows.
+    """
+
+    mixture: Mixture
+    sizes: Array
+
+    def __call__(self, block: Block) -> Block:
+        """The block with that response."""
+        sizes = block.trials
+        if block.opens is not None:
+            counts = np.diff(block.sets, append=block.rows)
+            sizes = np.repeat(counts, counts).astype(float)
+        y = self.mixture.family.stand_in(block.y, sizes, block.part, self.sizes)
+        y = y if block.offset is None else y - block.offset
+        return replace(block, y=np.asarray(y, dtype=float), offset=None, trials=None)
+
+
+def pooled_fit(sample: Source, mixture: Mixture, whitening: Whitening) -> Whitening:
     """Put the family's own fit of one component in place of the linear one."""
     if whitening.linear is None:
         return whitening
     one = Mixture(mixture.family)
     safe = whitening.linear.lift(np.zeros_like(whitening.pooled))
     start = feasible(sample, one, whitening.start(1), safe)
-    fit = iterate(replace(sample, z=None, known=None), EM(one), start.stacked(), Control(50, 1e-8))[
-        0
-    ]
+    plain = sample.with_columns(z=None, known=None)
+    fit = iterate(plain, EM(one), start.stacked(), Control(50, 1e-8))[0]
     return replace(whitening, pooled=fit.params.coef[0], dispersion=fit.params.dispersion[0])
 
 
 def _single_start(
-    source: MemorySource, course: Course, options: Options, rng: np.random.Generator
+    source: Source, course: Course, options: Options, rng: np.random.Generator
 ) -> tuple[tuple[TensorResult, ...], Parameters]:
     """One start: the tensor's, random directions, or what the user gave."""
     init, k, mixture = options.init, course.k, course.mixture
@@ -360,7 +381,7 @@ def _single_start(
         return tensors, start.run(0)
     starts = [course.lift(start_from(t, k, variance, rng).stacked()) for t in tensors]
     stack = feasible(course.source, mixture, Parameters.concatenate(starts), safe)
-    stack = numbered(course.source.block, mixture, stack)
+    stack = numbered(course.source, mixture, stack)
     if len(starts) == 1:
         return tensors, stack.run(0)
     # With an intercept there is one start for each trial noise variance; the
@@ -375,7 +396,7 @@ def _empty(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
 
 
 def _revive(
-    source: MemorySource, course: Course, fit: Fit, options: Options, rng: np.random.Generator
+    source: Source, course: Course, fit: Fit, options: Options, rng: np.random.Generator
 ) -> tuple[Fit, int]:
     """Seed components that emptied somewhere else, a few times; keep what is better."""
     hard, mixture = options.method == "altmin", course.mixture
@@ -402,7 +423,7 @@ def _revive(
 
 
 def _finish(
-    source: MemorySource,
+    source: Source,
     mixture: Mixture,
     fit: Fit,
     method: str,
@@ -454,7 +475,7 @@ def _finish(
 
 
 def _bayes(
-    source: MemorySource,
+    source: Source,
     course: Course,
     start: Parameters,
     options: Options,
@@ -482,16 +503,8 @@ def _bayes(
     )
 
 
-def average_prior(source: MemorySource, params: Parameters) -> Array:
-    """Class probabilities, averaged over units where they depend on concomitants."""
-    if source.z is None:
-        return params.weights
-    prior = np.exp(log_prior(source.as_block(), params))
-    return np.asarray(np.average(prior, axis=1, weights=source.weight))
-
-
 def _weighed(
-    source: MemorySource, mixture: Mixture, params: Parameters, hard: MixtureStatistics
+    source: Source, mixture: Mixture, params: Parameters, hard: MixtureStatistics
 ) -> Parameters:
     """Dispersions and weights from hard labels, which AltMin does without."""
     family = mixture.family

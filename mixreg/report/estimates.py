@@ -16,8 +16,9 @@ from statsmodels.base.model import LikelihoodModelResults
 
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.pruning import alive
+from mixreg.inference.averages import average_prior
 from mixreg.inference.estimate import Estimate
-from mixreg.jobs.solve import Options, Solution, average_prior
+from mixreg.jobs.solve import Options, Solution
 from mixreg.mixture.parameters import Parameters, log_gating
 
 if TYPE_CHECKING:

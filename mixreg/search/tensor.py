@@ -20,7 +20,7 @@ from mixreg.search.moments import (
     whitened_third,
 )
 from mixreg.search.power import SymmetricDecomposition, robust_power_method
-from mixreg.sources import MemorySource, Source
+from mixreg.sources import Source
 
 Array = NDArray[np.float64]
 
@@ -150,7 +150,7 @@ def _eigen(matrix: Array) -> tuple[Array, Array]:
 
 
 def tensor_results(
-    source: MemorySource,
+    source: Source,
     has_constant: bool,
     k: int,
     options: TensorStart,
@@ -158,7 +158,7 @@ def tensor_results(
     within: Array | None = None,
 ) -> list[TensorResult]:
     """Decompose once for each trial noise variance (once, with no constant)."""
-    second, third = source.split(2, rng) if options.split else (source, source)
+    second, third = source.split(2, int(rng.integers(2**63))) if options.split else (source, source)
     sums = take_moments(second, has_constant)
     grid = NOISE_GRID if has_constant else (0.0,)
     top = largest_noise(sums) if has_constant else 0.0

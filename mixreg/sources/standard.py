@@ -61,9 +61,14 @@ def triangle(block: Block, params: None = None) -> Triangle:
         weight = block.per_row(block.weight)
         rows, total = float(weight.sum()), float(weight @ block.y)
         v = v * np.sqrt(weight)[:, None]
-    if v.shape[0] < v.shape[1]:
-        v = np.concatenate([v, np.zeros((v.shape[1] - v.shape[0], v.shape[1]))])
-    return Triangle(np.asarray(np.linalg.qr(v, mode="r")), total, rows)
+    return Triangle(_factor(v), total, rows)
+
+
+def _factor(v: Array) -> Array:
+    """R of the QR decomposition, square also where rows are few."""
+    missing = max(0, v.shape[1] - v.shape[0])
+    v = np.concatenate([v, np.zeros((missing, v.shape[1]))]) if missing else v
+    return np.asarray(np.linalg.qr(v, mode="r"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,15 +308,19 @@ def joined(parts: list[Whitening], shared: tuple[int, ...]) -> Whitening:
     )
 
 
-def gate_basis(z: Array, weight: Array | None, terms: tuple[str, ...]) -> Array:
+def gate_triangle(block: Block, params: None = None) -> Triangle:
+    """Task: the triangular factor of (z, 1) of a block's units."""
+    assert block.z is not None
+    v, total = np.column_stack([block.z, np.ones(block.units)]), float(block.units)
+    if block.weight is not None:
+        v, total = v * np.sqrt(block.weight)[:, None], float(block.weight.sum())
+    return Triangle(_factor(v), 0.0, total)
+
+
+def gate_basis(total: Triangle, terms: tuple[str, ...]) -> Array:
     """Coordinates in which concomitants are orthonormal, a constant first if there is one."""
-    units, q = z.shape
-    rows = np.column_stack([z, np.ones(units)])
-    total = float(units)
-    if weight is not None:
-        rows, total = rows * np.sqrt(weight)[:, None], float(weight.sum())
-    rows = np.concatenate([rows, np.zeros((max(0, q + 1 - units), q + 1))])
-    factor = np.asarray(np.linalg.qr(rows, mode="r")) / np.sqrt(total)
+    q = len(terms)
+    factor = total.factor / np.sqrt(total.rows)
     check_rank(factor[:q, :q], terms)
     ones, rotation = factor[:q, q], np.eye(q)
     if abs(factor[q, q]) < CONSTANT_TOLERANCE:
