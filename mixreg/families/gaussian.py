@@ -150,7 +150,8 @@ class Gaussian(Family):
 
     def variances(self, squares: Array, size: Array) -> Array:
         """Residual variances from sums of squares, common or bounded, (k, [runs])."""
-        total, floor = size.sum(axis=0), FLOOR
+        # A background may have all rows of a run.
+        total, floor = np.maximum(size.sum(axis=0), 1e-280), FLOOR
         if self.equal_dispersion:
             common = np.maximum(squares.sum(axis=0) / total, floor)
             return np.broadcast_to(common, size.shape).copy()
@@ -167,8 +168,9 @@ class Gaussian(Family):
         return replace(self, equal_dispersion=True)
 
     def mean_square(self, sums: FamilyStatistics) -> Array:
-        """Mean squared residual of each run."""
-        return np.asarray(sums.ee.sum(axis=0) / sums.size.sum(axis=0))
+        """Mean squared residual of each run; infinite where a background has all rows."""
+        size = sums.size.sum(axis=0)
+        return np.divide(sums.ee.sum(axis=0), size, out=np.full(size.shape, np.inf), where=size > 0)
 
     def unit_background(self, block: Block | GramBlock, length: float) -> Array:
         """Log density of each unit under a background component, (units,)."""

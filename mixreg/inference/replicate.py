@@ -100,7 +100,7 @@ class Refit:
         if self.n_init is None or problem.k == 1:
             return fit
         options = Options("em", "auto", Effort(self.n_init), self.control, seed)
-        raced = solve(problem, options)[1].fit
+        raced = solve(problem, options).fit
         return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
 
 

@@ -15,12 +15,13 @@ from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, Sof
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.priors import Priors
 from mixreg.estimators.pruning import run_vb
-from mixreg.estimators.runs import run_altmin, run_em, run_resampled
+from mixreg.estimators.runs import run_altmin, run_em, run_resampled, standard_layout
 from mixreg.estimators.variational import Variational
 from mixreg.exact.certificate import certified, find_own_rows
 from mixreg.exact.reasons import Reason, find_reasons, tight_components
 from mixreg.families import Gaussian
-from mixreg.inference.averages import average_prior
+from mixreg.inference.averages import GateSums, average_gate
+from mixreg.inference.last_pass import LastPass, last_pass, last_step
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.candidates import (
@@ -42,7 +43,7 @@ from mixreg.sources import Source
 from mixreg.sources.base import condensing_pays
 from mixreg.sources.block import Block
 from mixreg.sources.outliers import drawn_in
-from mixreg.sources.standard import Whitening
+from mixreg.sources.standard import Whitening, steady
 from mixreg.sources.tasks import response_sizes
 
 Array = NDArray[np.float64]
@@ -115,6 +116,8 @@ class Solution:
         Times that an empty component was seeded again.
     suspects : tuple of int
         Components (from 0) that may be accidents of a few rows.
+    last : LastPass
+        What the rows add up to where it ended.
     beliefs : Beliefs or None
         The posterior, of variational Bayes.
     elbo : float or None
@@ -133,6 +136,7 @@ class Solution:
     empty: tuple[int, ...]
     revived: int
     suspects: tuple[int, ...]
+    last: LastPass
     beliefs: Beliefs | None = None
     elbo: float | None = None
     reasons: tuple[Reason, ...] = ()
@@ -158,12 +162,16 @@ class Problem:
 
 
 def solve(
-    problem: Problem, options: Options, progress: Progress | None = None
-) -> tuple[Source, Solution]:
+    problem: Problem,
+    options: Options,
+    progress: Progress | None = None,
+    errors: bool = False,
+) -> Solution:
     """Start, fit, finish.
 
     All rows are standardised once: the final run uses the copy that the search
-    ended on, unless outliers were drawn in for the search.
+    ended on, unless outliers were drawn in for the search. With `errors`, sums
+    for standard errors are taken too.
     """
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
@@ -189,17 +197,46 @@ def solve(
     source = course.sample if near is raw else raw.standard(course.whitening)
     starts = [_renumbered(source, mixture, start) for start in starts]
     if options.method == "vb":
-        return source, _bayes(source, course, starts[0], options, tensors, record, progress)
+        return _bayes(source, course, starts[0], options, tensors, record, progress)
     if options.resample is not None:
         fit, revived = run_resampled(source, mixture, starts[0], options.resample, rng), 0
+        end = Ended(fit)
     else:
         run = run_altmin if options.method == "altmin" else run_em
         fit = _best_end(source, mixture, starts, contested, run, options.control, progress)
         fit = _settled_numbers(source, mixture, fit, run, options.control)
-        fit, revived = _revive(source, course, fit, options, rng)
-    return source, _finish(
-        source, mixture, fit, options.method, tensors, record, revived, course.whitening
+        end = at_the_maximum(source, mixture, fit)
+        end, revived = _revive(source, course, end, options, rng)
+    return _finish(
+        source, mixture, end, options.method, tensors, record, revived, course.whitening, errors
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Where a run ended, and the sums there if a pass was made.
+
+    Attributes
+    ----------
+    fit : Fit
+    soft : MixtureStatistics or None
+    gate : GateSums or None
+    """
+
+    fit: Fit
+    soft: MixtureStatistics | None = None
+    gate: GateSums | None = None
+
+
+def at_the_maximum(source: Source, mixture: Mixture, fit: Fit) -> Ended:
+    """The fit with a last Newton step taken, if it ended near a maximum within bounds."""
+    if fit.reason != "converged" or mixture.family.bound_binds(fit.params):
+        return Ended(fit)
+    layout = standard_layout(mixture, fit.params)
+    params, soft, gate = last_step(source, mixture, layout, fit.params)
+    if mixture.family.bound_binds(params):
+        params = fit.params
+    return Ended(replace(fit, params=params), soft, gate)
 
 
 def _kind_of_search(source: Source, mixture: Mixture, effort: Effort) -> type[Search]:
@@ -351,7 +388,8 @@ def pooled_fit(sample: Source, mixture: Mixture, whitening: Whitening) -> Whiten
     start = feasible(sample, one, whitening.start(1), safe)
     plain = sample.with_columns(z=None, known=None)
     fit = iterate(plain, EM(one), start.stacked(), Control(50, 1e-8))[0]
-    return replace(whitening, pooled=fit.params.coef[0], dispersion=fit.params.dispersion[0])
+    pooled, spread = steady(fit.params.coef[0]), steady(fit.params.dispersion[0])
+    return replace(whitening, pooled=pooled, dispersion=spread)
 
 
 def _single_start(
@@ -396,17 +434,17 @@ def _empty(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
 
 
 def _revive(
-    source: Source, course: Course, fit: Fit, options: Options, rng: np.random.Generator
-) -> tuple[Fit, int]:
+    source: Source, course: Course, end: Ended, options: Options, rng: np.random.Generator
+) -> tuple[Ended, int]:
     """Seed components that emptied somewhere else, a few times; keep what is better."""
-    hard, mixture = options.method == "altmin", course.mixture
+    hard, mixture, fit = options.method == "altmin", course.mixture, end.fit
     task = HardAssignment(mixture) if hard else SoftAssignment(mixture)
     run = run_altmin if hard else run_em
     least = fit.params.weights[: fit.params.k].min() * source.total_weight
     if not hard and mixture.gate_terms == 0 and least > MANY_UNITS:
         # Weights are shares of the units, at the end of EM: no pass is needed to tell.
-        return fit, 0
-    sums = source.sweep(task, fit.params.stacked())
+        return end, 0
+    sums = end.soft if end.soft is not None else source.sweep(task, fit.params.stacked())
     tries = 0
     while tries < 3 and fit.params.k > 1 and _empty(sums, source.rows).size:
         tries += 1
@@ -418,22 +456,23 @@ def _revive(
         new = run(source, mixture, best.params, options.control)
         new_sums = source.sweep(task, new.params.stacked())
         if new_sums.objective[0] > sums.objective[0]:
-            fit, sums = new, new_sums
-    return fit, tries
+            fit, sums, end = new, new_sums, at_the_maximum(source, mixture, new)
+    return end, tries
 
 
 def _finish(
     source: Source,
     mixture: Mixture,
-    fit: Fit,
+    end: Ended,
     method: str,
     tensors: tuple[TensorResult, ...],
     record: Record | None,
     revived: int,
     whitening: Whitening,
+    errors: bool,
 ) -> Solution:
-    """Order the components and take the log-likelihood where the fit ended."""
-    family, params = mixture.family, fit.params
+    """Order the components and add up what is reported where the fit ended."""
+    family, fit, params = mixture.family, end.fit, end.fit.params
     chance: tuple[int, ...] = ()
     exact = False
     if method == "altmin" or fit.reason == "exact":
@@ -442,13 +481,18 @@ def _finish(
     if method == "altmin":
         params = _weighed(source, mixture, params, hard)
     if mixture.exchangeable:
-        params = params.by_weight(average_prior(source, params))
-    soft = source.sweep(SoftAssignment(mixture), params.stacked())
-    objective = np.inf if exact else float(soft.objective[0])
-    empty = tuple(int(j) for j in _empty(soft, source.rows)) if params.k > 1 else ()
+        gate = end.gate if end.gate is not None else average_gate(source, params)
+        params = params.by_weight(gate.average)
+    # What is reported is the likelihood at the parameters as the user gets them.
+    params = params if exact else whitening.from_user(whitening.to_user(params))
+    last = last_pass(source, mixture, params, method == "altmin", exact, errors)
+    objective = np.inf if exact else float(last.soft.objective[0])
+    empty = tuple(int(j) for j in _empty(last.soft, source.rows)) if params.k > 1 else ()
     if not exact:
         chance = suspects(source, mixture, params)
     history, reason = fit.history, fit.reason
+    if method == "em" and not exact:
+        history = np.append(history[:-1], objective)
     proved = False
     if exact:
         own = find_own_rows(source, mixture, params, whitening)
@@ -470,6 +514,7 @@ def _finish(
         empty,
         revived,
         chance,
+        last,
         reasons=reasons,
     )
 
@@ -487,9 +532,9 @@ def _bayes(
     estimator = Variational(course.mixture, options.priors)
     pruned = run_vb(source, course.source, estimator, start, options.control, progress)
     point = pruned.fit.params
-    soft = source.sweep(SoftAssignment(course.mixture), point.stacked())
+    last = last_pass(source, course.mixture, point, errors=False)
     return Solution(
-        replace(pruned.fit, objective=float(soft.objective[0])),
+        replace(pruned.fit, objective=float(last.soft.objective[0])),
         exact=False,
         certified=False,
         tensors=tensors,
@@ -498,6 +543,7 @@ def _bayes(
         empty=(),
         revived=0,
         suspects=(),
+        last=last,
         beliefs=pruned.beliefs,
         elbo=pruned.fit.objective,
     )

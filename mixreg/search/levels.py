@@ -41,7 +41,7 @@ from mixreg.search.record import (
 )
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import Swept
-from mixreg.sources.standard import Whitening
+from mixreg.sources.standard import Whitening, steady
 
 Array = NDArray[np.float64]
 
@@ -200,7 +200,7 @@ def first_rows(rows: int, units: int, cost: int, k: int, p: int, linear: bool) -
 def find_subspace(sample: Swept, whitening: Whitening, k: int) -> Array:
     """The directions in which components differ from the pooled fit."""
     task = TakeDeviations(whitening.has_constant, whitening.pooled, whitening.variance)
-    return deviation_subspace(sample.sweep(task), whitening.has_constant, k)
+    return steady(deviation_subspace(sample.sweep(task), whitening.has_constant, k))
 
 
 def decompositions(

@@ -21,6 +21,7 @@ from mixreg.search.moments import (
 )
 from mixreg.search.power import SymmetricDecomposition, robust_power_method
 from mixreg.sources import Source
+from mixreg.sources.standard import steady
 
 Array = NDArray[np.float64]
 
@@ -173,9 +174,9 @@ def start_from(
     """Turn a decomposition into a start, filling up with random vectors if k > rank."""
     rank, d = result.vectors.shape
     coef = np.empty((k, d))
-    coef[:rank] = result.vectors
+    coef[:rank] = steady(result.vectors)
     weights = np.full(k, 1 / k)
-    weights[:rank] = np.clip(result.weights, 0.1 / k, 1.0)
+    weights[:rank] = np.clip(steady(result.weights), 0.1 / k, 1.0)
     if k > rank:
         directions = rng.standard_normal((k - rank, d))
         coef[rank:] = directions / np.linalg.norm(directions, axis=1, keepdims=True)

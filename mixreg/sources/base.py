@@ -43,6 +43,40 @@ class Parts:
         return np.concatenate(self.arrays, axis=-1)
 
 
+@dataclass(frozen=True, slots=True)
+class Several:
+    """What several tasks add up to, each in its place."""
+
+    sums: tuple[Any, ...]
+
+    def __add__(self, other: Several) -> Several:
+        """Add the sums of other blocks."""
+        return Several(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Task: several tasks in one pass."""
+
+    tasks: tuple[Task[Any], ...]
+
+    def __call__(self, block: Any, params: Any) -> Several:
+        """Process one block."""
+        return Several(tuple(task(block, params) for task in self.tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class Standardised:
+    """Task: another one, of rows that are brought to standard coordinates on the way."""
+
+    task: Task[Any]
+    whitening: Whitening
+
+    def __call__(self, block: Block, params: Any) -> Any:
+        """Process one block."""
+        return self.task(self.whitening.standard_block(block), params)
+
+
 class Swept(Protocol):
     """Rows that a task can be run on: all that an estimator needs."""
 

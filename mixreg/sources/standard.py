@@ -25,6 +25,25 @@ Array = NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-10
 CONSTANT_TOLERANCE = 1e-10
+# Bits of coordinates and starts that are kept, and the condition of coordinates that can lose
+# the others.
+KEPT_BITS, MOST_CONDITION = 38, 1e4
+# Times that a solution is improved.
+REFINEMENTS = 2
+
+
+def steady(values: Any) -> Any:
+    """Values without their last digits, which depend on the order of additions.
+
+    Searches go apart on the last bit of what they begin with. Coordinates and starts need
+    not be exact, but they should be the same however rows are cut into blocks.
+    """
+    values = np.asarray(values, dtype=float)
+    size = np.abs(values).max(initial=0.0)
+    if not 0 < size < np.inf:
+        return values
+    unit = 2.0 ** (math.frexp(float(size))[1] - KEPT_BITS)
+    return np.round(values / unit) * unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +66,7 @@ class Triangle:
         """Join the factors of two sets of rows."""
         stacked = np.concatenate([self.factor, other.factor])
         return Triangle(
-            np.asarray(np.linalg.qr(stacked, mode="r")),
+            _factor(stacked),
             self.sum_y + other.sum_y,
             self.rows + other.rows,
         )
@@ -65,10 +84,11 @@ def triangle(block: Block, params: None = None) -> Triangle:
 
 
 def _factor(v: Array) -> Array:
-    """R of the QR decomposition, square also where rows are few."""
+    """R of the QR decomposition, square also where rows are few, its diagonal not negative."""
     missing = max(0, v.shape[1] - v.shape[0])
     v = np.concatenate([v, np.zeros((missing, v.shape[1]))]) if missing else v
-    return np.asarray(np.linalg.qr(v, mode="r"))
+    factor = np.asarray(np.linalg.qr(v, mode="r"))
+    return factor * np.where(np.diag(factor) < 0, -1.0, 1.0)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +176,12 @@ class Whitening:
         if self.gate is not None and gate.shape[-1] == self.gate.shape[0]:
             gate = _unmap(self.gate, gate)
         return Parameters(standard, params.dispersion / self.scale**2, gate)
+
+    def standard_block(self, block: Block) -> Block:
+        """Some rows in standard coordinates."""
+        y, offset = self.standard_rows(block.y, block.offset, block.part)
+        z = block.z if block.z is None or self.gate is None else block.z @ self.gate
+        return replace(block, x=block.x @ self.basis, y=y, z=z, offset=offset, pairs=None)
 
     def standard_rows(
         self, y: Array, offset: Array | None, part: NDArray[np.intp] | None
@@ -252,13 +278,26 @@ def whitening(
         raise InputError(
             f"the response has standard deviation {scale:.3g}, too extreme to square; rescale it"
         )
-    return Whitening(basis, shift, scale, constant, n, along / scale, (left / scale) ** 2)
+    if np.linalg.cond(basis / np.linalg.norm(basis, axis=0)) < MOST_CONDITION:
+        basis = np.apply_along_axis(steady, 0, basis)
+        shift, scale = float(steady(shift)), float(steady(scale))
+    pooled, variance = steady(along / scale), float(steady((left / scale) ** 2))
+    return Whitening(basis, shift, scale, constant, n, pooled, variance)
 
 
 def _unmap(basis: Array, values: Array) -> Array:
-    """Solve values = out @ basis' for the last axis."""
-    flat = values.reshape(-1, values.shape[-1])
-    return np.asarray(np.linalg.solve(basis, flat.T).T.reshape(values.shape))
+    """Solve values = out @ basis' for the last axis.
+
+    Polynomials in a year have coefficients of all sizes: rows are scaled to one size, and
+    what is left over is solved for again, in more digits.
+    """
+    size = 1 / np.abs(basis).max(axis=1)
+    scaled, flat = basis * size[:, None], (values.reshape(-1, values.shape[-1]) * size).T
+    found = np.linalg.solve(scaled, flat)
+    for _ in range(REFINEMENTS):
+        left = flat - np.dot(scaled.astype(np.longdouble), found)
+        found = found + np.linalg.solve(scaled, left.astype(float))
+    return np.asarray(found.T.reshape(values.shape), dtype=float)
 
 
 def for_family(linear: Whitening) -> Whitening:
@@ -325,7 +364,10 @@ def gate_basis(total: Triangle, terms: tuple[str, ...]) -> Array:
     ones, rotation = factor[:q, q], np.eye(q)
     if abs(factor[q, q]) < CONSTANT_TOLERANCE:
         rotation = _rotation_to(ones / np.linalg.norm(ones))
-    return np.asarray(solve_triangular(factor[:q, :q], rotation))
+    basis = np.asarray(solve_triangular(factor[:q, :q], rotation))
+    if np.linalg.cond(basis / np.linalg.norm(basis, axis=0)) < MOST_CONDITION:
+        basis = np.apply_along_axis(steady, 0, basis)
+    return basis
 
 
 def _rotation_to(direction: Array) -> Array:
