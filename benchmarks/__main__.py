@@ -6,9 +6,19 @@ Threads are left as the user has them; trials in parallel hold one each.
 import argparse
 import sys
 
-from benchmarks import bayes, coverage, peers, recovery, reference, reference_glm, search, speed
+from benchmarks import (
+    bayes,
+    coverage,
+    memory,
+    peers,
+    recovery,
+    reference,
+    reference_glm,
+    search,
+    speed,
+)
 
-KINDS = ["bayes", "coverage", "peers", "recovery", "reference", "search", "speed", "all"]
+KINDS = ["bayes", "coverage", "memory", "peers", "recovery", "reference", "search", "speed", "all"]
 
 
 def main(arguments: list[str]) -> None:
@@ -43,6 +53,8 @@ def main(arguments: list[str]) -> None:
         bayes.main(chosen.workers)
     if chosen.what in ("coverage", "all"):
         coverage.main(workers=chosen.workers)
+    if chosen.what in ("memory", "all"):
+        memory.main()
     if chosen.what in ("peers", "all"):
         peers.main(chosen.all_starts, chosen.one_start)
     if chosen.what in ("recovery", "all"):

@@ -13,7 +13,6 @@ from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.variational import Variational, longest_row
 from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources.memory import standardised
 
 
 def planted(n: int, seed: int, noise: float = 0.2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -64,7 +63,7 @@ def speed() -> None:
         y = np.einsum("np,np->n", x, coef[label]) + noise * rng.standard_normal(200_000)
         model = MixReg(y, x, k=5)
         problem = model.problem()
-        source = standardised(problem.source, problem.whitening)
+        source = problem.source.standard(problem.whitening)
         start = Parameters.uniform(coef, noise**2)
         params = problem.whitening.from_user(start)
         priors = Priors()

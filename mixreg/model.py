@@ -26,6 +26,7 @@ from mixreg.jobs.options import (
 from mixreg.jobs.solve import Options, Solution
 from mixreg.ppl.pymc_model import to_pymc
 from mixreg.results import MixRegResults
+from mixreg.sources.base import Standardised
 from mixreg.table.declaration import Declaration
 
 Array = NDArray[np.float64]
@@ -102,8 +103,10 @@ class MixReg(Declaration):
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at a flat parameter vector, in the order of `param_names`."""
-        at = self.layout.unpack(flat(params, self.layout)).stacked()
-        return float(self.source.sweep(SoftAssignment(self.mixture), at).objective[0])
+        at = self._whitening.from_user(self.layout.unpack(flat(params, self.layout)))
+        task = Standardised(SoftAssignment(self.problem().mixture), self._whitening)
+        objective = float(self.source.sweep(task, at.stacked()).objective[0])
+        return self._whitening.log_likelihood(objective)
 
     def score(self, params: Any) -> Array:
         """Gradient of the log-likelihood at a flat parameter vector."""
@@ -198,8 +201,9 @@ class MixReg(Declaration):
 
     def _results(self, solution: Solution, estimated: Estimate, options: Options) -> MixRegResults:
         """Put a finished fit and the model together."""
-        task = Posterior(self.mixture, hard=options.method == "altmin")
-        posterior = self.source.sweep(task, estimated.params).join()
+        labels = Posterior(self.problem().mixture, hard=options.method == "altmin")
+        task = Standardised(labels, self._whitening)
+        posterior = self.source.sweep(task, solution.fit.params).join()
         return MixRegResults(self, solution, estimated, posterior, options)
 
     def _warn(self, solution: Solution) -> None:

@@ -10,7 +10,6 @@ from mixreg import InputError, MixReg
 from mixreg.search.levels import find_subspace
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import MemorySource
-from mixreg.sources.memory import standardised
 from mixreg.sources.standard import triangle, whitening
 from tests.samples import shops
 
@@ -68,7 +67,7 @@ def test_the_subspace_is_found_whatever_the_intercepts(gap):
     y = np.where(second, gap + 1.5 * z @ direction, 0.0) + 0.5 * rng.standard_normal(20_000)
     raw = MemorySource(np.column_stack([np.ones(20_000), z]), y)
     white = whitening(raw.sweep(triangle), tuple("cabdefghi"))
-    basis = find_subspace(standardised(raw, white), white, k=2)
+    basis = find_subspace(raw.standard(white), white, k=2)
     truth = np.linalg.solve(white.basis, np.append(0.0, direction))[1:]
     found = basis[1:, 1]
     assert abs(found @ truth) / np.linalg.norm(truth) > 0.9

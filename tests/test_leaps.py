@@ -17,7 +17,6 @@ from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.candidates import random_directions
 from mixreg.search.course import WARM
 from mixreg.sources import MemorySource
-from mixreg.sources.memory import standardised
 from tests.samples import lines, random_mixture, random_source
 from tests.samples import standardised as standard_of
 from tests.test_families import KINDS, Kind, declare, planted
@@ -40,7 +39,7 @@ def slow_case(name: str):
     scale = np.array(kind.scale) ** (2 if name == "gaussian" else 1) if kind.scale else np.ones(2)
     truth = Parameters(np.array(kind.coef, float), scale, log_gating(np.array([0.6, 0.4])))
     start = problem.whitening.from_user(truth)
-    return standardised(problem.source, problem.whitening), problem.mixture, start.stacked()
+    return problem.source.standard(problem.whitening), problem.mixture, start.stacked()
 
 
 @pytest.mark.parametrize("name", SLOW)
@@ -60,7 +59,7 @@ def test_leaps_reach_the_maximum_of_plain_em_in_fewer_iterations(name):
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_no_accepted_step_lowers_the_likelihood(kind):
     problem = declare(kind, planted(kind, 200, 3), 3).problem()
-    source, white = standardised(problem.source, problem.whitening), problem.whitening
+    source, white = problem.source.standard(problem.whitening), problem.whitening
     rng = np.random.default_rng(0)
     # The moderate deviations of starts keep means in their range under these links.
     coef = white.pooled + 0.1 * rng.standard_normal((3, 4, 2))
@@ -190,7 +189,7 @@ def test_shared_steps_end_where_newton_does(option):
     data.loc[::10, "y"] = np.linspace(-20, 20, 30)
     model = MixReg.from_formula("y ~ x1 + x2", data, k=2, **OPTIONS[option])
     problem = model.problem()
-    source, mixture = standardised(problem.source, problem.whitening), problem.mixture
+    source, mixture = problem.source.standard(problem.whitening), problem.mixture
     start = mixture.prepare(model.fit(init="tensor", max_iter=30, tol=1e-4).solution.fit.params)
     near = iterate(source, EM(mixture), start.stacked(), Control(500, 1e-6))[0].params
     layout, rows = standard_layout(mixture, near), source.row_weight

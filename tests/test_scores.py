@@ -78,8 +78,10 @@ def test_rows_are_groups_of_one(kind, option, hard):
     params = model.layout.unpack(near_truth(model, kind))
     alone = replace(problem.source, starts=np.arange(80))
     assert problem.source.starts is None
-    task = TakeInformation(problem.mixture, np.arange(80) // 7, hard)
-    rows, groups = problem.source.sweep(task, params), alone.sweep(task, params)
+    task, cluster = TakeInformation(problem.mixture, True, hard), np.arange(80) // 7
+    rows, groups = (
+        rows.with_columns(cluster=cluster).sweep(task, params) for rows in (problem.source, alone)
+    )
     for name in ("objective", "score", "information", "outer"):
         found, expected = getattr(rows, name), getattr(groups, name)
         assert_allclose(found, expected, rtol=1e-10, atol=1e-10 * np.abs(expected).max())

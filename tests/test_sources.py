@@ -90,13 +90,13 @@ def test_a_group_larger_than_a_block_stays_whole():
 def test_many_blocks_add_up_to_one(grouped, weighted):
     source = random_source(3000, 4, grouped=grouped, weighted=weighted)
     one, stack = random_mixture(3, 4), random_mixture(3, 4, runs=2)
-    clusters = np.arange(source.units) % 7
+    source = source.with_columns(cluster=np.arange(source.units) % 7)
     projection = np.random.default_rng(0).standard_normal((3, 2))
     for task, params in (
         (SoftAssignment(MIXTURE), stack),
         (HardAssignment(MIXTURE), stack),
         (TakeInformation(MIXTURE), one),
-        (TakeInformation(MIXTURE, clusters), one),
+        (TakeInformation(MIXTURE, True), one),
         (TakeMoments(True), None),
         (TakeThird(True, projection), None),
     ):
@@ -135,7 +135,7 @@ def test_cluster_sums_are_those_of_the_clusters_of_a_block(kind):
         "contiguous": unit // 5,
         "drawn": np.unique(np.random.default_rng(0).integers(0, 900, 3000), return_inverse=True)[1],
     }[kind]
-    task = TakeInformation(MIXTURE, codes)
+    source, task = source.with_columns(cluster=codes), TakeInformation(MIXTURE, True)
     for block in source.blocks():
         (own, sums), *more = task(block, params).clusters.parts
         assert not more
@@ -232,7 +232,7 @@ def assert_whole_units(part: MemorySource, source: MemorySource, unit: np.ndarra
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_split_is_disjoint_and_complete(grouped, parts):
     source, unit = numbered(500, grouped)
-    pieces = source.split(parts, np.random.default_rng(3))
+    pieces = source.split(parts, 3)
     taken = [assert_whole_units(piece, source, unit) for piece in pieces]
     assert len(taken) == parts
     assert_array_equal(np.sort(np.concatenate(taken)), np.arange(source.units))
@@ -242,11 +242,11 @@ def test_split_is_disjoint_and_complete(grouped, parts):
 @KINDS
 def test_a_sample_has_whole_units_and_about_the_wanted_rows(grouped):
     source, unit = numbered(2000, grouped)
-    part = source.sample(400, np.random.default_rng(4))
+    part = source.sample(400, 4)
     taken = assert_whole_units(part, source, unit)
     assert len(set(taken)) == len(taken)
     assert part.rows == pytest.approx(400, rel=0.2)
-    assert source.sample(2000, np.random.default_rng(4)) is source
+    assert source.sample(2000, 4) is source
 
 
 @KINDS

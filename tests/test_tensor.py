@@ -236,7 +236,7 @@ def test_components_and_weights_are_read_off_the_moments(vectors, constant):
 
 def halves_for(source: MemorySource, seed: int) -> tuple[list[MemorySource], np.random.Generator]:
     rng = np.random.default_rng(seed)
-    return source.split(2, rng), rng
+    return source.split(2, int(rng.integers(2**63))), rng
 
 
 def test_split_uses_one_half_for_each_moment():

@@ -17,7 +17,7 @@ from mixreg.estimators.variational import Variational, longest_row
 from mixreg.metrics import match_components
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources.memory import BlockSource, MemorySource, condensed, standardised
+from mixreg.sources.memory import BlockSource, MemorySource, condensed
 from tests.samples import lines, random_mixture, random_source, shops
 
 FORMULA = "y ~ x1 + x2"
@@ -98,7 +98,7 @@ def range_of(model: MixReg) -> float:
 
 def expected_log_joint(model: MixReg, q: Beliefs) -> np.ndarray:
     """Log class probability times density of each unit, expected under q, (K, units)."""
-    source = standardised(model.source, model._whitening)
+    source = model.source.standard(model._whitening)
     starts = np.arange(source.rows) if source.starts is None else source.starts
     unit = np.repeat(np.arange(len(starts)), np.diff(starts, append=source.rows))
     out = np.zeros((len(q.counts), len(starts)))
@@ -144,7 +144,7 @@ def textbook_bound(res: MixRegResults) -> float:
 
 def textbook_ascent(model: MixReg, labels: np.ndarray, priors: Priors) -> Beliefs:
     """Plain coordinate ascent from given labels, rows only."""
-    source = standardised(model.source, model._whitening)
+    source = model.source.standard(model._whitening)
     x, y, p = source.x, source.y, source.x.shape[1]
     r = np.eye(model.k)[labels].T
     for _ in range(500):
@@ -169,7 +169,7 @@ def textbook_ascent(model: MixReg, labels: np.ndarray, priors: Priors) -> Belief
 def bound_at(model: MixReg, q: Beliefs, priors: Priors) -> float:
     """The package's bound at a posterior."""
     problem = model.problem()
-    source = standardised(problem.source, problem.whitening)
+    source = problem.source.standard(problem.whitening)
     sums = Variational(problem.mixture, priors).sweep(source, 0, q.stacked())
     return model._whitening.log_likelihood(float(sums.objective[0]))
 
@@ -216,7 +216,7 @@ def test_the_bound_is_the_textbooks_where_a_known_label_is_far_off():
 def test_the_bound_is_the_average_of_draws(fits, kind):
     res, draws = fits[kind, "strong"], 20_000
     model, q, prior = res.model, res.solution.beliefs, res.options.priors
-    source = standardised(model.source, model._whitening)
+    source = model.source.standard(model._whitening)
     joint = expected_log_joint(model, q)
     weight = np.ones(source.units) if source.weight is None else source.weight
     r = np.exp(joint - logsumexp(joint, axis=0))
@@ -285,7 +285,7 @@ def test_one_run_is_the_run_of_a_stack():
 def test_shortcuts_for_many_rows_change_nothing(noise):
     y, x, _ = planes(16_000, noise=noise)
     problem = MixReg(y, x, k=3).problem()
-    source = standardised(problem.source, problem.whitening)
+    source = problem.source.standard(problem.whitening)
     end = MixReg(y, x, k=3).fit(n_init=4, cov_type="none").solution.fit.params
     rng = np.random.default_rng(0)
     near = replace(end, coef=end.coef + 0.05 * rng.standard_normal(end.coef.shape))
@@ -621,7 +621,7 @@ def test_many_rows_are_sampled_for_the_start():
 def textbook_bound_of_rows(res: MixRegResults) -> float:
     """The bound again, at the fit's posterior, from products of regressors."""
     problem = res.model.problem()
-    source = standardised(problem.source, problem.whitening)
+    source = problem.source.standard(problem.whitening)
     served = BlockSource(replace(condensed(source).block))
     sums = Variational(problem.mixture, res.options.priors).sweep(
         served, 0, res.solution.beliefs.stacked()
@@ -708,7 +708,7 @@ def test_labels_are_of_the_living_and_no_component_is_one_too_many(seed):
     res = model.fit(method="vb")
     assert set(res.group_labels) <= set(res.alive)
     beliefs, priors = res.solution.beliefs, res.options.priors
-    source = standardised(model.source, model._whitening)
+    source = model.source.standard(model._whitening)
     estimator = Variational(model.mixture, priors)
     resets = [reset(beliefs, j, priors).stacked() for j in range(model.k)]
     ends = iterate(source, estimator, Beliefs.concatenate(resets), Control(300, 1e-11))

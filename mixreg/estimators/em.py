@@ -11,7 +11,7 @@ from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Control, Reason
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources import Source
+from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ class EM:
         """The log-likelihood never falls."""
         return True
 
-    def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
+    def sweep(self, source: Swept, iteration: int, params: Parameters) -> MixtureStatistics:
         """Make one pass at the parameters; return its sums."""
         return source.sweep(SoftAssignment(self.mixture), params)
 

@@ -12,6 +12,7 @@ from mixreg.families import FamilyStatistics
 from mixreg.mixture.gate import GateStatistics
 from mixreg.mixture.mixture import Mixture, pinned
 from mixreg.mixture.parameters import Parameters
+from mixreg.sources.base import Parts
 from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
@@ -157,42 +158,21 @@ class HardAssignment:
 
 @dataclass(frozen=True, slots=True)
 class GivenAssignment:
-    """Responsibilities that someone else made, for all units of the source.
-
-    Attributes
-    ----------
-    responsibilities : (k, [runs,] units) array
-    """
+    """Responsibilities that someone else made: the column `given` of a block."""
 
     mixture: Mixture
-    responsibilities: Array
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
         mixture = self.mixture
         state = mixture.family.evaluate(block, params)  # type: ignore[arg-type]
-        part = self.responsibilities[..., block.first : block.first + block.units]
-        resp = weighted(block, part)
+        assert block.given is not None
+        resp = weighted(block, np.moveaxis(block.given, 0, -1))
         return MixtureStatistics(
             np.zeros(resp.shape[1:-1]),
             resp.sum(axis=-1),
             mixture.statistics(block, params, state, resp),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Arrays over units, joined end to end in the order of the blocks."""
-
-    arrays: tuple[Array, ...]
-
-    def __add__(self, other: Parts) -> Parts:
-        """Append the units of the next block."""
-        return Parts(self.arrays + other.arrays)
-
-    def join(self) -> Array:
-        """Return one array, units last."""
-        return np.concatenate(self.arrays, axis=-1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.leaps import Leaps
-from mixreg.sources import Source
+from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
 Reason = Literal["converged", "labels", "exact", "resampled", "max_iter", "decreased", "abandoned"]
@@ -50,7 +50,7 @@ class Estimator(Protocol):
         """Whether the objective must not fall from one pass to the next."""
         ...
 
-    def sweep(self, source: Source, iteration: int, params: Any) -> Any:
+    def sweep(self, source: Swept, iteration: int, params: Any) -> Any:
         """Make one pass at the parameters; return its sums."""
         ...
 
@@ -120,7 +120,7 @@ def joined(first: Fit, second: Fit) -> Fit:
 
 
 def iterate(
-    source: Source,
+    source: Swept,
     estimator: Estimator,
     params: Any,
     control: Control,
@@ -130,7 +130,7 @@ def iterate(
 
     Parameters
     ----------
-    source : Source
+    source : Swept
     estimator : Estimator
     params : Parameters or Beliefs
         A stack of starts.

@@ -18,7 +18,7 @@ from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources import Source
+from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Newton:
         """A step after which the log-likelihood fell is halved."""
         return True
 
-    def sweep(self, source: Source, iteration: int, params: Parameters) -> InformationSums:
+    def sweep(self, source: Swept, iteration: int, params: Parameters) -> InformationSums:
         """Score and information at the parameters."""
         return source.sweep(TakeInformation(self.mixture), params.run(0)).contract(self.layout)
 
@@ -103,7 +103,7 @@ class ChordNewton:
         params: Parameters,
         mixture: Mixture,
         layout: Layout,
-        sample: Source,
+        sample: Swept,
         share: float,
         rows: float,
     ) -> ChordNewton:
@@ -116,7 +116,7 @@ class ChordNewton:
         """A step after which the log-likelihood fell is halved."""
         return True
 
-    def sweep(self, source: Source, iteration: int, params: Parameters) -> MixtureStatistics:
+    def sweep(self, source: Swept, iteration: int, params: Parameters) -> MixtureStatistics:
         """Make one pass at the parameters; return its sums."""
         return source.sweep(SoftAssignment(self.mixture, scores_only=True), params)
 

@@ -17,7 +17,7 @@ from mixreg.estimators.loop import Control, Fit, Progress, iterate
 from mixreg.estimators.priors import Priors
 from mixreg.estimators.variational import Variational, longest_row
 from mixreg.mixture.parameters import Parameters, weight_order
-from mixreg.sources import MemorySource, Source
+from mixreg.sources import Source, Swept
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def reset(beliefs: Beliefs, j: int, priors: Priors) -> Beliefs:
     return Beliefs(coef, factor, shape, rate, counts)
 
 
-def prune(source: Source, estimator: Variational, beliefs: Beliefs) -> Beliefs:
+def prune(source: Swept, estimator: Variational, beliefs: Beliefs) -> Beliefs:
     """Let components go one by one while the lower bound rises."""
     priors = estimator.priors
     best = iterate(source, estimator, beliefs.stacked(), SETTLE)[0]
@@ -87,8 +87,8 @@ def prune(source: Source, estimator: Variational, beliefs: Beliefs) -> Beliefs:
 
 
 def run_vb(
-    source: MemorySource,
-    small: Source,
+    source: Source,
+    small: Swept,
     estimator: Variational,
     start: Parameters,
     control: Control,
@@ -98,9 +98,9 @@ def run_vb(
 
     Parameters
     ----------
-    source : MemorySource
+    source : Source
         All rows in standard coordinates.
-    small : Source
+    small : Swept
         A sample of them, or all.
     """
     priors = estimator.priors
@@ -116,7 +116,7 @@ def run_vb(
     return Pruned(end, replace(fit[0], params=end.point()))
 
 
-def _to_scale(beliefs: Beliefs, priors: Priors, source: MemorySource) -> Beliefs:
+def _to_scale(beliefs: Beliefs, priors: Priors, source: Source) -> Beliefs:
     """Counts of a sample as counts of all units; dead components stay dead."""
     own = beliefs.counts - priors.concentration
     ratio = source.total_weight / max(float(own.sum()), 1e-300)

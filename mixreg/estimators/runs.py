@@ -12,8 +12,8 @@ from mixreg.estimators.newton import ChordNewton
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources import MemorySource, Source
-from mixreg.sources.memory import condensed, condensing_pays
+from mixreg.sources import Source, Swept
+from mixreg.sources.base import condensing_pays
 
 # EM hands over to Newton steps when an iteration gains less than this a row.
 HANDOVER = 1e-6
@@ -24,7 +24,7 @@ MANY_ROWS, SOONER, SHARED_ROWS, SHARED_STEPS = 20_000, 1e-4, 25_000, 10
 
 
 def run_em(
-    source: MemorySource,
+    source: Source,
     mixture: Mixture,
     start: Parameters,
     control: Control,
@@ -57,10 +57,10 @@ def run_em(
 
 
 def _shared_steps(
-    source: MemorySource, mixture: Mixture, layout: Layout, fit: Fit, control: Control
+    source: Source, mixture: Mixture, layout: Layout, fit: Fit, control: Control
 ) -> Fit:
     """Newton's steps that share one information; not converged if it shows no maximum."""
-    sample = source.sample(SHARED_ROWS, np.random.default_rng(0))
+    sample = source.sample(SHARED_ROWS, 0)
     rows = source.row_weight
     newton = ChordNewton.at(fit.params, mixture, layout, sample, sample.row_weight / rows, rows)
     if newton.values[0] <= 0:
@@ -73,7 +73,7 @@ def _shared_steps(
 
 
 def _first_run(
-    source: MemorySource,
+    source: Source,
     mixture: Mixture,
     start: Parameters,
     control: Control,
@@ -83,7 +83,7 @@ def _first_run(
     em = EM(mixture)
     # Long groups are condensed for EM; the finish, and its numbers, are on rows.
     short = mixture.family.linear and condensing_pays(source)
-    data: Source = condensed(source) if short else source
+    data: Swept = source.condensed() if short else source
     fit = iterate(data, em, start.stacked(), control, progress)[0]
     if fit.reason == "exact":
         # Hard labels take an exact fit from small residuals to none.
@@ -100,7 +100,7 @@ def _first_run(
 
 
 def run_altmin(
-    source: MemorySource,
+    source: Source,
     mixture: Mixture,
     start: Parameters,
     control: Control,
@@ -111,14 +111,14 @@ def run_altmin(
 
 
 def run_resampled(
-    source: MemorySource,
+    source: Source,
     mixture: Mixture,
     start: Parameters,
     parts: int,
     rng: np.random.Generator,
 ) -> Fit:
     """The same with a fresh part of the data in each iteration."""
-    fresh = tuple(source.split(parts, rng))
+    fresh = tuple(source.split(parts, int(rng.integers(2**63))))
     fit = iterate(source, AltMin(_hard(mixture), fresh), start.stacked(), Control(parts))[0]
     return replace(fit, reason="resampled")
 

@@ -16,7 +16,7 @@ from mixreg.estimators.priors import Priors
 from mixreg.families.gaussian import LOG_2PI
 from mixreg.mixture.mixture import Mixture, pinned
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources import Source
+from mixreg.sources import Swept
 from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
@@ -248,7 +248,7 @@ class Variational:
         """The bound never falls."""
         return True
 
-    def sweep(self, source: Source, iteration: int, params: Beliefs) -> MixtureStatistics:
+    def sweep(self, source: Swept, iteration: int, params: Beliefs) -> MixtureStatistics:
         """Make one pass; the objective is the evidence lower bound at the posterior."""
         root = np.asarray(np.linalg.cholesky(params.factor))
         single = Uncertainty.of(root[:, 0], self.longest) if root.shape[1] == 1 else None

@@ -174,6 +174,10 @@ class Family:
         """A response for linear regressions that look for starts."""
         return y
 
+    def surrogate_of(self, y: Array, trials: Array | None, size: float) -> Array:
+        """`surrogate` of some rows; `size` is the mean absolute response of all rows."""
+        return self.surrogate(y, trials)
+
     def check(self, y: Array, trials: Array | None) -> tuple[NDArray[np.bool_], str]:
         """Rows whose response is out of range, and what is allowed."""
         return np.zeros(len(y), dtype=bool), ""
@@ -211,9 +215,11 @@ class Family:
             f"family {self.name!r} has no PyMC version; give it a method `density_graph`"
         )
 
-    def stand_in(self, y: Array, trials: Array | None, part: NDArray[np.intp] | None) -> Array:
-        """`surrogate` of all rows; `part` says which response each row is of."""
-        return self.surrogate(y, trials)
+    def stand_in(
+        self, y: Array, trials: Array | None, part: NDArray[np.intp] | None, sizes: Array
+    ) -> Array:
+        """`surrogate_of` some rows; `part` says which response each row is of."""
+        return self.surrogate_of(y, trials, float(sizes[0]))
 
     def by_response(self, part: NDArray[np.intp] | None) -> list[tuple[Family, Any]]:
         """The family of each response, and where its rows are."""

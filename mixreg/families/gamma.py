@@ -80,7 +80,11 @@ class Gamma(ExponentialFamily):
 
     def surrogate(self, y: Array, trials: Array | None) -> Array:
         """The link of the response, drawn in where the link is not a logarithm."""
-        return self._link.link(y if self.link_name == "log" else 0.5 * (y + y.mean()))
+        return self.surrogate_of(y, trials, float(y.mean()))
+
+    def surrogate_of(self, y: Array, trials: Array | None, size: float) -> Array:
+        """`surrogate` of some rows; `size` is the mean response of all rows."""
+        return self._link.link(y if self.link_name == "log" else 0.5 * (y + size))
 
     def check(self, y: Array, trials: Array | None) -> tuple[NDArray[np.bool_], str]:
         """Positive numbers."""

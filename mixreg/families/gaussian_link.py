@@ -80,7 +80,11 @@ class GaussianLink(ExponentialFamily):
 
     def surrogate(self, y: Array, trials: Array | None) -> Array:
         """The link of the response, brought into its domain."""
-        least = 0.1 * np.abs(y).mean() if self.link_name in ("log", "inverse", "sqrt") else -np.inf
+        return self.surrogate_of(y, trials, float(np.abs(y).mean()))
+
+    def surrogate_of(self, y: Array, trials: Array | None, size: float) -> Array:
+        """`surrogate` of some rows; `size` is the mean absolute response of all rows."""
+        least = 0.1 * size if self.link_name in ("log", "inverse", "sqrt") else -np.inf
         return self._link.link(np.maximum(y, least))
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:

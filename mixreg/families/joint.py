@@ -164,11 +164,13 @@ class Joint(Family):
         """Minus the mixed derivative, 0 where there is no dispersion."""
         return self._each("cross_curvature", rows, True)
 
-    def stand_in(self, y: Array, trials: Array | None, part: NDArray[np.intp] | None) -> Array:
-        """Surrogate of all rows, each response on the scale of its linear predictor."""
+    def stand_in(
+        self, y: Array, trials: Array | None, part: NDArray[np.intp] | None, sizes: Array
+    ) -> Array:
+        """Surrogate of some rows, each response on the scale of its linear predictor."""
         out = np.empty_like(y)
-        for family, at in self.by_response(part):
-            out[at] = family.surrogate(y[at], _trials(family, trials, at))
+        for size, (family, at) in zip(sizes, self.by_response(part), strict=True):
+            out[at] = family.surrogate_of(y[at], _trials(family, trials, at), float(size))
         return out
 
     def unit_misfit(self, block: Block, params: Parameters, state: Any) -> Array:

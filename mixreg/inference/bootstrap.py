@@ -31,7 +31,7 @@ from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import stack_of
 from mixreg.ppl.inference_data import inference_data
-from mixreg.sources import MemorySource
+from mixreg.sources import Source, unit_weights
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -204,7 +204,7 @@ def bootstrap(
     n, seed = whole("n", n, 2), whole("seed", seed, 0)
     n_init = None if n_init is None else whole("n_init", n_init, 1)
     _check_kind(kind, res)
-    source = res.model.source
+    source: Source = res.model.source
     counted = source.counted()
     source = source if counted is None else source.take_units(counted)
     seeds = np.random.SeedSequence(seed).spawn(n)
@@ -278,13 +278,12 @@ class AlignedRefit:
         source, mixture, k = self.refit.source, self.refit.mixture, params.k
         if not mixture.exchangeable or k == 1:
             return params
-        root = 1.0 if source.weight is None else np.sqrt(source.weight)
+        root = np.sqrt(unit_weights(source))
         labels = source.sweep(Posterior(mixture), params).join()
         return params.permute(match_components(labels[:k] * root, self.posterior[:k] * root))
 
 
-def smallest(source: MemorySource, mixture: Mixture, params: Parameters) -> float:
+def smallest(source: Source, mixture: Mixture, params: Parameters) -> float:
     """Units in the smallest component, counted with their weights."""
     labels = source.sweep(Posterior(mixture), params).join()[: params.k]
-    weight = np.ones(source.units) if source.weight is None else source.weight
-    return float((labels @ weight).min())
+    return float((labels @ unit_weights(source)).min())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,12 @@ from mixreg.errors import NotAvailableError
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.runs import standard_layout
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
-from mixreg.inference.determined import CrossProducts, named, undetermined
-from mixreg.inference.information import TakeInformation
+from mixreg.inference.determined import named, undetermined
 from mixreg.inference.moments import posterior_moments, to_user_matrix
 from mixreg.jobs.solve import Options, Problem, Solution, solve
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources import MemorySource
 from mixreg.sources.threads import one_thread
 
 Array = NDArray[np.float64]
@@ -84,22 +82,23 @@ def fit_problem(
     progress: Progress | None = None,
 ) -> tuple[Solution, Estimate]:
     """Solve a problem and estimate its uncertainty; all of it can cross processes."""
+    if clusters is not None:
+        problem = replace(problem, source=problem.source.with_columns(cluster=clusters))
     with one_thread():
-        source, solution = solve(problem, options, progress)
-        found = estimate(source, problem, layout, solution, options.method, cov_type, clusters)
-    return solution, found
+        solution = solve(problem, options, progress, errors=cov_type != "none")
+    count = 0 if clusters is None else int(clusters.max()) + 1
+    return solution, estimate(problem, layout, solution, options.method, cov_type, count)
 
 
 def estimate(
-    source: MemorySource,
     problem: Problem,
     layout: Layout,
     solution: Solution,
     method: str,
     cov_type: str,
-    clusters: NDArray[np.intp] | None,
+    clusters: int,
 ) -> Estimate:
-    """Map a solution to the user's units and work out its covariance."""
+    """Map a solution to the user's units and work out its covariance, from its sums."""
     whitening, mixture, standard = problem.whitening, problem.mixture, solution.fit.params
     params = whitening.to_user(standard)
     vector = layout.pack(params)
@@ -115,10 +114,11 @@ def estimate(
         return Estimate(params, vector, None, cov_type, description, True, llf)
     hard = method == "altmin"
     inner = standard_layout(mixture, standard)
-    sums = source.sweep(TakeInformation(mixture, clusters, hard), standard).contract(inner)
+    assert solution.last.information is not None
+    assert solution.last.xx is not None
+    sums = solution.last.information.contract(inner)
     back = to_user_matrix(whitening, layout, inner)
-    xx = source.sweep(CrossProducts(mixture, hard, solution.exact), standard)
-    unknown = undetermined(xx, inner, back)
+    unknown = undetermined(solution.last.xx, inner, back)
     separated: tuple[int, ...] = ()
     gate_separated = False
     if solution.exact:
@@ -133,8 +133,8 @@ def estimate(
     else:
         if hard:
             description = "Standard errors are conditional on the labels, as if these were known."
-        if clusters is not None:
-            description = description.format(clusters=int(clusters.max()) + 1)
+        if clusters:
+            description = description.format(clusters=clusters)
         cov, null = covariance(sums, cov_type)
         given = null.reach(np.eye(inner.size))
         far, separated, gate_separated = _runaway(cov, given, inner, mixture)

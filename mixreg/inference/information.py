@@ -143,14 +143,14 @@ class TakeInformation:
     Attributes
     ----------
     mixture : Mixture
-    cluster : (units,) int array or None
-        Cluster of every unit of the source, numbered from 0.
+    clusters : bool
+        Add up scores within the clusters that blocks say units are in.
     hard : bool
         Take the labels of hard assignment for known.
     """
 
     mixture: Mixture
-    cluster: NDArray[np.intp] | None = None
+    clusters: bool = False
     hard: bool = False
 
     def __call__(self, block: Block, params: Parameters) -> InformationSums:
@@ -235,9 +235,10 @@ class TakeInformation:
         )
 
     def _cluster_sums(self, block: Block, scores: Array) -> ClusterSums | None:
-        if self.cluster is None:
+        if not self.clusters:
             return None
-        return ClusterSums.of(self.cluster[block.first : block.first + block.units], scores)
+        assert block.cluster is not None
+        return ClusterSums.of(block.cluster, scores)
 
 
 def gate_scores(prior: Array, z: Array, j: int) -> Array:

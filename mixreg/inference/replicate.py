@@ -24,8 +24,8 @@ from mixreg.mixture.parameters import Parameters
 from mixreg.report.drawing import draw
 from mixreg.search.chance import ranked
 from mixreg.search.levels import Effort
-from mixreg.sources import MemorySource
-from mixreg.sources.memory import standardised
+from mixreg.sources import Source, per_unit, unit_weights
+from mixreg.sources.tasks import responses
 from mixreg.table.responses import standard_coordinates
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ class Replicate:
     y: Array | None = None
     weight: Array | None = None
 
-    def apply(self, source: MemorySource) -> MemorySource:
+    def apply(self, source: Source) -> Source:
         """The rows of the replicate."""
         if self.y is not None:
-            return replace(source, y=self.y)
+            return source.with_columns(y=self.y)
         assert self.weight is not None
         kept = np.flatnonzero(self.weight)
-        return replace(source.take_units(kept), weight=self.weight[kept])
+        return source.take_units(kept).with_columns(weight=self.weight[kept])
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Refit:
 
     Attributes
     ----------
-    source : MemorySource
+    source : Source
         The model's own rows.
     mixture : Mixture
         In the user's units.
@@ -79,14 +79,14 @@ class Refit:
         Also search this hard, and keep the better end.
     """
 
-    source: MemorySource
+    source: Source
     mixture: Mixture
     layout: Layout
     start: Parameters
     control: Control
     n_init: int | None = None
 
-    def problem(self, source: MemorySource) -> Problem:
+    def problem(self, source: Source) -> Problem:
         """The fit to other rows, in standard coordinates of their own."""
         white = standard_coordinates(source, self.mixture.family, self.layout)
         mixture = replace(self.mixture, background=white.background(self.mixture.background))
@@ -95,19 +95,17 @@ class Refit:
     def best(self, problem: Problem, seed: int) -> Fit:
         """The better of the run from the fit and the search, ranked as in a search."""
         mixture = problem.mixture
-        rows = standardised(problem.source, problem.whitening)
+        rows = problem.source.standard(problem.whitening)
         start = mixture.prepare(problem.whitening.from_user(self.start))
         fit = run_em(rows, mixture, start, self.control)
         if self.n_init is None or problem.k == 1:
             return fit
         options = Options("em", "auto", Effort(self.n_init), self.control, seed)
-        raced = solve(problem, options)[1].fit
+        raced = solve(problem, options).fit
         return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
 
 
-def make_refit(
-    res: MixRegResults, source: MemorySource, control: Control, n_init: int | None
-) -> Refit:
+def make_refit(res: MixRegResults, source: Source, control: Control, n_init: int | None) -> Refit:
     """What it takes to fit the model of some results to rows like those of `source`."""
     model = res.model
     return Refit(source, model.mixture, model.layout, res._estimate.params, control, n_init)
@@ -121,28 +119,28 @@ def check_likelihood(res: MixRegResults, what: str) -> None:
         raise InputError(f"the fit is exact, which leaves nothing for a {what} to vary")
 
 
-def repeated(source: MemorySource) -> MemorySource:
+def repeated(source: Source) -> Source:
     """Rows that count once each: a unit of weight 2 is there twice."""
-    weight = source.weight
-    if weight is None:
+    if not source.has("weight"):
         return source
+    weight = unit_weights(source)
     if (weight != np.round(weight)).any():
         raise InputError(
             "responses can be drawn for whole case weights only, where a weight of 2 means two "
             "rows; resample with kind='case' or 'group' instead"
         )
     units = np.repeat(np.arange(source.units), weight.astype(np.intp))
-    return replace(source.take_units(units), weight=None)
+    return source.take_units(units).with_columns(weight=None)
 
 
 def drawn(
-    res: MixRegResults, source: MemorySource, seeds: list[np.random.SeedSequence]
+    res: MixRegResults, source: Source, seeds: list[np.random.SeedSequence]
 ) -> Iterator[Replicate]:
     """Replicates drawn from a fit, one for each seed, at the rows of `source`."""
     model, stand_in, taken_out = copy(res.model), copy(res), None
     if model.family.linear and model.offset is not None:
-        offset = replace(model.source, y=model.units.sort(model.offset))
-        taken_out = repeated(offset).y
+        offset = model.source.with_columns(y=model.units.sort(model.offset))
+        taken_out = per_unit(repeated(offset), responses)
     # The response of a linear fit has its offset taken out, and stays that way.
     model.source, model.offset = source, None
     stand_in.model = model
@@ -152,9 +150,9 @@ def drawn(
         yield Replicate(int(rng.integers(2**31)), y=y)
 
 
-def resampled(source: MemorySource, seeds: list[np.random.SeedSequence]) -> Iterator[Replicate]:
+def resampled(source: Source, seeds: list[np.random.SeedSequence]) -> Iterator[Replicate]:
     """Replicates of as many units, drawn with replacement; weight 2 is drawn twice as often."""
-    weight = np.ones(source.units) if source.weight is None else source.weight
+    weight = unit_weights(source)
     total = source.total_weight
     count = max(1, round(total))
     for seed in seeds:

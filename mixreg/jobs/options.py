@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,8 @@ from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import one_hot
 from mixreg.search.levels import Effort
 from mixreg.search.tensor import TensorStart
-from mixreg.sources import MemorySource
+from mixreg.sources import Source
+from mixreg.sources.block import Block
 from mixreg.table.design import Design
 from mixreg.table.units import Units
 
@@ -160,7 +161,7 @@ def make_start(init: Any, model: MixReg) -> Any:
 def start_from_coefficients(coef: Any, model: MixReg) -> Parameters:
     """A start from coefficients (k, p) in the user's units."""
     source, k, white = model.source, model.k, model._whitening
-    p = source.x.shape[1]
+    p = source.columns
     try:
         coef = np.asarray(coef, dtype=float)
     except (TypeError, ValueError) as error:
@@ -173,7 +174,7 @@ def start_from_coefficients(coef: Any, model: MixReg) -> Parameters:
     params = Parameters.uniform(coef, white.dispersion * white.scale**2)
     if model.family.linear:
         bare = Mixture(model.family)
-        sums = replace(source, z=None).sweep(HardAssignment(bare), params.stacked())
+        sums = source.with_columns(z=None).sweep(HardAssignment(bare), params.stacked())
         square = float(model.family.mean_square(sums.family)[0])
         params = params.with_equal_dispersion(max(square, 1e-10 * white.scale**2))
     return white.from_user(params)
@@ -304,21 +305,55 @@ def absent_terms(
     return tuple(absent)
 
 
-def check_k(k: Any, source: MemorySource) -> int:
+def check_k(k: Any, source: Source) -> int:
     """Check the number of components against the rows and groups."""
     k = whole("k", k, 1)
-    units = source.units if source.weight is None else int((source.weight > 0).sum())
+    counted = source.counted()
+    units = source.units if counted is None else len(counted)
     if k > units:
-        what = "rows" if source.starts is None else "groups"
+        what = "groups" if source.has("starts") else "rows"
         raise InputError(f"k={k} is more than the {units} {what}; use a smaller k")
     return k
 
 
-def check_attributes(design: Design, source: MemorySource) -> None:
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest of some rows in each column, (p,)."""
+
+    values: Array
+
+    def __add__(self, other: Largest) -> Largest:
+        """The largest of other rows too."""
+        return Largest(np.maximum(self.values, other.values))
+
+
+def largest_values(block: Block, params: None = None) -> Largest:
+    """Task: the largest absolute value of each regressor."""
+    return Largest(np.abs(block.x).max(axis=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Rows that differ, (n, p + 1)."""
+
+    rows: Array
+
+    def __add__(self, other: Distinct) -> Distinct:
+        """Those of other rows too."""
+        return Distinct(np.unique(np.concatenate([self.rows, other.rows]), axis=0))
+
+
+def distinct_rows(block: Block, params: None = None) -> Distinct:
+    """Task: the rows that differ, regressors and response."""
+    return Distinct(np.unique(np.column_stack([block.x, block.y]), axis=0))
+
+
+def check_attributes(design: Design, source: Source) -> None:
     """Refuse attributes that are the same for all alternatives of every choice set."""
-    if source.opens is None:
+    if not source.has("opens"):
         return
-    same = [design.terms[i] for i in np.flatnonzero(np.abs(source.x).max(axis=0) < 1e-12)]
+    largest = source.sweep(largest_values).values
+    same = [design.terms[i] for i in np.flatnonzero(largest < 1e-12)]
     if same:
         raise InputError(
             f"{', '.join(same)} does not vary within choice sets, so it cannot explain a choice; "
@@ -326,13 +361,13 @@ def check_attributes(design: Design, source: MemorySource) -> None:
         )
 
 
-def check_rows(layout: Layout, source: MemorySource, family: Family) -> None:
+def check_rows(layout: Layout, source: Source, family: Family) -> None:
     """Refuse more coefficients than linear regressions of rows can have."""
     index, k = layout.coef_index(), layout.k
     needed = np.unique(index[index >= 0]).size
-    if k == 1 or not family.linear or source.starts is not None or source.rows > 50 * needed:
+    if k == 1 or not family.linear or source.has("starts") or source.rows > 50 * needed:
         return
-    distinct = len(np.unique(np.column_stack([source.x, source.y]), axis=0))
+    distinct = len(source.sweep(distinct_rows).rows)
     if distinct < needed:
         raise InputError(
             f"k={k} components with {layout.p} coefficients need at least {needed} distinct rows; "

@@ -15,10 +15,12 @@ from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, Sof
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.priors import Priors
 from mixreg.estimators.pruning import run_vb
-from mixreg.estimators.runs import run_altmin, run_em, run_resampled
+from mixreg.estimators.runs import run_altmin, run_em, run_resampled, standard_layout
 from mixreg.estimators.variational import Variational
 from mixreg.exact.certificate import certified, find_own_rows
 from mixreg.exact.reasons import Reason, find_reasons, tight_components
+from mixreg.inference.averages import GateSums, average_gate
+from mixreg.inference.last_pass import LastPass, last_pass, last_step
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
@@ -36,11 +38,12 @@ from mixreg.search.moves import swapped
 from mixreg.search.record import Record
 from mixreg.search.stand_in import can_stand_in
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
-from mixreg.sources import MemorySource
-from mixreg.sources.memory import condensing_pays, standardised, with_repeats
+from mixreg.sources import Source
+from mixreg.sources.base import condensing_pays
+from mixreg.sources.block import Block
 from mixreg.sources.outliers import drawn_in
-from mixreg.sources.repeats import pass_cost
-from mixreg.sources.standard import Whitening
+from mixreg.sources.standard import Whitening, steady
+from mixreg.sources.tasks import response_sizes
 
 Array = NDArray[np.float64]
 Method = Literal["em", "altmin", "vb"]
@@ -114,6 +117,8 @@ class Solution:
         Times that an empty component was seeded again.
     suspects : tuple of int
         Components (from 0) that may be accidents of a few rows.
+    last : LastPass
+        What the rows add up to where it ended.
     beliefs : Beliefs or None
         The posterior, of variational Bayes.
     elbo : float or None
@@ -132,6 +137,7 @@ class Solution:
     empty: tuple[int, ...]
     revived: int
     suspects: tuple[int, ...]
+    last: LastPass
     beliefs: Beliefs | None = None
     elbo: float | None = None
     reasons: tuple[Reason, ...] = ()
@@ -143,30 +149,34 @@ class Problem:
 
     Attributes
     ----------
-    source : MemorySource
+    source : Source
         Rows with the user's columns.
     mixture : Mixture
     whitening : Whitening
     k : int
     """
 
-    source: MemorySource
+    source: Source
     mixture: Mixture
     whitening: Whitening
     k: int
 
 
 def solve(
-    problem: Problem, options: Options, progress: Progress | None = None
-) -> tuple[MemorySource, Solution]:
+    problem: Problem,
+    options: Options,
+    progress: Progress | None = None,
+    errors: bool = False,
+) -> Solution:
     """Start, fit, finish.
 
     All rows are standardised once: the final run uses the copy that the search
-    ended on, unless outliers were drawn in for the search.
+    ended on, unless outliers were drawn in for the search. With `errors`, sums
+    for standard errors are taken too.
     """
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
-    raw = raw if mixture.family.linear else with_repeats(raw)
+    raw = raw if mixture.family.linear else raw.with_repeats()
     near = raw if mixture.background is None else drawn_in(raw, mixture.family)
     ladder = make_ladder(replace(problem, source=near), rng)
     tensors: tuple[TensorResult, ...] = ()
@@ -185,23 +195,52 @@ def solve(
     if k > 1 and record is None:
         tensors, start = _single_start(course.sample, course, options, rng)
         starts = [start]
-    source = course.sample if near is raw else standardised(raw, course.whitening)
+    source = course.sample if near is raw else raw.standard(course.whitening)
     starts = [_renumbered(source, mixture, start) for start in starts]
     if options.method == "vb":
-        return source, _bayes(source, course, starts[0], options, tensors, record, progress)
+        return _bayes(source, course, starts[0], options, tensors, record, progress)
     if options.resample is not None:
         fit, revived = run_resampled(source, mixture, starts[0], options.resample, rng), 0
+        end = Ended(fit)
     else:
         run = run_altmin if options.method == "altmin" else run_em
         fit = _best_end(source, mixture, starts, contested, run, options.control, progress)
         fit = _settled_numbers(source, mixture, fit, run, options.control)
-        fit, revived = _revive(source, course, fit, options, rng)
-    return source, _finish(
-        source, mixture, fit, options.method, tensors, record, revived, course.whitening
+        end = at_the_maximum(source, mixture, fit)
+        end, revived = _revive(source, course, end, options, rng)
+    return _finish(
+        source, mixture, end, options.method, tensors, record, revived, course.whitening, errors
     )
 
 
-def _kind_of_search(source: MemorySource, mixture: Mixture, effort: Effort) -> type[Search]:
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Where a run ended, and the sums there if a pass was made.
+
+    Attributes
+    ----------
+    fit : Fit
+    soft : MixtureStatistics or None
+    gate : GateSums or None
+    """
+
+    fit: Fit
+    soft: MixtureStatistics | None = None
+    gate: GateSums | None = None
+
+
+def at_the_maximum(source: Source, mixture: Mixture, fit: Fit) -> Ended:
+    """The fit with a last Newton step taken, if it ended near a maximum within bounds."""
+    if fit.reason != "converged" or mixture.family.bound_binds(fit.params):
+        return Ended(fit)
+    layout = standard_layout(mixture, fit.params)
+    params, soft, gate = last_step(source, mixture, layout, fit.params)
+    if mixture.family.bound_binds(params):
+        params = fit.params
+    return Ended(replace(fit, params=params), soft, gate)
+
+
+def _kind_of_search(source: Source, mixture: Mixture, effort: Effort) -> type[Search]:
     """What the search looks at before it looks at rows."""
     if effort.n_init == 1:
         return Search
@@ -211,7 +250,7 @@ def _kind_of_search(source: MemorySource, mixture: Mixture, effort: Effort) -> t
 
 
 def _best_end(
-    source: MemorySource,
+    source: Source,
     mixture: Mixture,
     starts: list[Parameters],
     contested: int,
@@ -257,7 +296,7 @@ def _best_end(
     return order[0]
 
 
-def _accident(source: MemorySource, mixture: Mixture, ends: list[Fit]) -> bool:
+def _accident(source: Source, mixture: Mixture, ends: list[Fit]) -> bool:
     """Whether chance explains part of every fit."""
     values = worth(source, mixture, ends, source.row_weight)
     return all(v < end.objective for v, end in zip(values, ends, strict=True))
@@ -268,22 +307,27 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
     raw, mixture, k = problem.source, problem.mixture, problem.k
     plain = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
     cost = plain
-    if raw.repeats is not None:
-        cost, plain = pass_cost(raw.repeats), int(OF_SHARED * plain)
-    rows = first_rows(raw.rows, raw.units, cost, k, raw.x.shape[1], mixture.family.linear)
+    if raw.has("repeats"):
+        cost, plain = raw.cost, int(OF_SHARED * plain)
+    rows = first_rows(raw.rows, raw.units, cost, k, raw.columns, mixture.family.linear)
     whitening = problem.whitening
     if whitening.linear is not None:
-        small = standardised(raw.sample(rows, rng), whitening)
+        small = drawn(raw, rows, rng).standard(whitening)
         whitening = pooled_fit(small, mixture, whitening)
 
     def make(size: int, rng: np.random.Generator) -> Course:
-        part = raw.sample(size, rng)
-        sample = linear = standardised(part, whitening)
+        part = drawn(raw, size, rng)
+        sample = linear = part.standard(whitening)
         if whitening.linear is not None:
-            linear = standardised(surrogate(part, mixture), whitening.linear)
+            linear = surrogate(part, mixture).standard(whitening.linear)
         return Course(mixture, sample, linear, whitening, k)
 
     return Ladder(make, rows, raw.rows, cost, plain)
+
+
+def drawn(source: Source, rows: int, rng: np.random.Generator) -> Source:
+    """A sample by the generator's next seed; all rows take none."""
+    return source if rows >= source.rows else source.sample(rows, int(rng.integers(2**63)))
 
 
 def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:
@@ -296,18 +340,15 @@ def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:
     return decompositions(ladder.make(MOMENT_ROWS, rng), rng)[1]
 
 
-def _renumbered(source: MemorySource, mixture: Mixture, params: Parameters) -> Parameters:
+def _renumbered(source: Source, mixture: Mixture, params: Parameters) -> Parameters:
     """The same mixture with components numbered as known labels say."""
     units = source.labelled()
     if not units.size:
         return params
-    block = source.take_units(units).as_block()
-    return numbered(block, mixture, params.stacked()).run(0)
+    return numbered(source.take_units(units), mixture, params.stacked()).run(0)
 
 
-def _settled_numbers(
-    source: MemorySource, mixture: Mixture, fit: Fit, run: Any, control: Control
-) -> Fit:
+def _settled_numbers(source: Source, mixture: Mixture, fit: Fit, run: Any, control: Control) -> Fit:
     """Run again where a fit ended with numbers that known labels speak against."""
     other = _renumbered(source, mixture, fit.params)
     if np.array_equal(other.coef, fit.params.coef):
@@ -316,32 +357,51 @@ def _settled_numbers(
     return again if again.objective > fit.objective else fit
 
 
-def surrogate(source: MemorySource, mixture: Mixture) -> MemorySource:
+def surrogate(source: Source, mixture: Mixture) -> Source:
     """The rows with a response on the scale of the linear predictor."""
-    sizes = source.trials
-    if source.opens is not None:
-        counts = np.diff(np.flatnonzero(source.opens), append=source.rows)
-        sizes = np.repeat(counts, counts).astype(float)
-    y = mixture.family.stand_in(source.y, sizes, source.part)
-    y = y if source.offset is None else y - source.offset
-    return replace(source, y=np.asarray(y, dtype=float), offset=None, trials=None)
+    return source.mapped(Surrogate(mixture, source.sweep(response_sizes).mean))
 
 
-def pooled_fit(sample: MemorySource, mixture: Mixture, whitening: Whitening) -> Whitening:
+@dataclass(frozen=True, slots=True)
+class Surrogate:
+    """A response for linear regressions in place of a family's own.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    sizes : (responses,) array
+        Mean absolute value of each response, of all rows.
+    """
+
+    mixture: Mixture
+    sizes: Array
+
+    def __call__(self, block: Block) -> Block:
+        """The block with that response."""
+        sizes = block.trials
+        if block.opens is not None:
+            counts = np.diff(block.sets, append=block.rows)
+            sizes = np.repeat(counts, counts).astype(float)
+        y = self.mixture.family.stand_in(block.y, sizes, block.part, self.sizes)
+        y = y if block.offset is None else y - block.offset
+        return replace(block, y=np.asarray(y, dtype=float), offset=None, trials=None)
+
+
+def pooled_fit(sample: Source, mixture: Mixture, whitening: Whitening) -> Whitening:
     """Put the family's own fit of one component in place of the linear one."""
     if whitening.linear is None:
         return whitening
     one = Mixture(mixture.family)
     safe = whitening.linear.lift(np.zeros_like(whitening.pooled))
     start = feasible(sample, one, whitening.start(1), safe)
-    fit = iterate(replace(sample, z=None, known=None), EM(one), start.stacked(), Control(50, 1e-8))[
-        0
-    ]
-    return replace(whitening, pooled=fit.params.coef[0], dispersion=fit.params.dispersion[0])
+    plain = sample.with_columns(z=None, known=None)
+    fit = iterate(plain, EM(one), start.stacked(), Control(50, 1e-8))[0]
+    pooled, spread = steady(fit.params.coef[0]), steady(fit.params.dispersion[0])
+    return replace(whitening, pooled=pooled, dispersion=spread)
 
 
 def _single_start(
-    source: MemorySource, course: Course, options: Options, rng: np.random.Generator
+    source: Source, course: Course, options: Options, rng: np.random.Generator
 ) -> tuple[tuple[TensorResult, ...], Parameters]:
     """One start: the tensor's, random directions, or what the user gave."""
     init, k, mixture = options.init, course.k, course.mixture
@@ -367,7 +427,7 @@ def _single_start(
         return tensors, start.run(0)
     starts = [course.lift(start_from(t, k, variance, rng).stacked()) for t in tensors]
     stack = feasible(course.source, mixture, Parameters.concatenate(starts), safe)
-    stack = numbered(course.source.block, mixture, stack)
+    stack = numbered(course.source, mixture, stack)
     if len(starts) == 1:
         return tensors, stack.run(0)
     # With an intercept there is one start for each trial noise variance; the
@@ -382,17 +442,17 @@ def _empty(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
 
 
 def _revive(
-    source: MemorySource, course: Course, fit: Fit, options: Options, rng: np.random.Generator
-) -> tuple[Fit, int]:
+    source: Source, course: Course, end: Ended, options: Options, rng: np.random.Generator
+) -> tuple[Ended, int]:
     """Seed components that emptied somewhere else, a few times; keep what is better."""
-    hard, mixture = options.method == "altmin", course.mixture
+    hard, mixture, fit = options.method == "altmin", course.mixture, end.fit
     task = HardAssignment(mixture) if hard else SoftAssignment(mixture)
     run = run_altmin if hard else run_em
     least = fit.params.weights[: fit.params.k].min() * source.total_weight
     if not hard and mixture.gate.closed_form and least > MANY_UNITS:
         # Weights are shares of the units, at the end of EM: no pass is needed to tell.
-        return fit, 0
-    sums = source.sweep(task, fit.params.stacked())
+        return end, 0
+    sums = end.soft if end.soft is not None else source.sweep(task, fit.params.stacked())
     tries = 0
     while tries < 3 and fit.params.k > 1 and _empty(sums, source.rows).size:
         tries += 1
@@ -404,22 +464,23 @@ def _revive(
         new = run(source, mixture, best.params, options.control)
         new_sums = source.sweep(task, new.params.stacked())
         if new_sums.objective[0] > sums.objective[0]:
-            fit, sums = new, new_sums
-    return fit, tries
+            fit, sums, end = new, new_sums, at_the_maximum(source, mixture, new)
+    return end, tries
 
 
 def _finish(
-    source: MemorySource,
+    source: Source,
     mixture: Mixture,
-    fit: Fit,
+    end: Ended,
     method: str,
     tensors: tuple[TensorResult, ...],
     record: Record | None,
     revived: int,
     whitening: Whitening,
+    errors: bool,
 ) -> Solution:
-    """Order the components and take the log-likelihood where the fit ended."""
-    family, params = mixture.family, fit.params
+    """Order the components and add up what is reported where the fit ended."""
+    family, fit, params = mixture.family, end.fit, end.fit.params
     chance: tuple[int, ...] = ()
     exact = False
     if method == "altmin" or fit.reason == "exact":
@@ -428,13 +489,18 @@ def _finish(
     if method == "altmin":
         params = _weighed(source, mixture, params, hard)
     if mixture.exchangeable:
-        params = params.by_weight(average_prior(source, mixture, params))
-    soft = source.sweep(SoftAssignment(mixture), params.stacked())
-    objective = np.inf if exact else float(soft.objective[0])
-    empty = tuple(int(j) for j in _empty(soft, source.rows)) if params.k > 1 else ()
+        gate = end.gate if end.gate is not None else average_gate(source, mixture.gate, params)
+        params = params.by_weight(gate.average)
+    # What is reported is the likelihood at the parameters as the user gets them.
+    params = params if exact else whitening.from_user(whitening.to_user(params))
+    last = last_pass(source, mixture, params, method == "altmin", exact, errors)
+    objective = np.inf if exact else float(last.soft.objective[0])
+    empty = tuple(int(j) for j in _empty(last.soft, source.rows)) if params.k > 1 else ()
     if not exact:
         chance = suspects(source, mixture, params)
     history, reason = fit.history, fit.reason
+    if method == "em" and not exact:
+        history = np.append(history[:-1], objective)
     proved = False
     if exact:
         own = find_own_rows(source, mixture, params, whitening)
@@ -456,12 +522,13 @@ def _finish(
         empty,
         revived,
         chance,
+        last,
         reasons=reasons,
     )
 
 
 def _bayes(
-    source: MemorySource,
+    source: Source,
     course: Course,
     start: Parameters,
     options: Options,
@@ -473,9 +540,9 @@ def _bayes(
     estimator = Variational(course.mixture, options.priors)
     pruned = run_vb(source, course.source, estimator, start, options.control, progress)
     point = pruned.fit.params
-    soft = source.sweep(SoftAssignment(course.mixture), point.stacked())
+    last = last_pass(source, course.mixture, point, errors=False)
     return Solution(
-        replace(pruned.fit, objective=float(soft.objective[0])),
+        replace(pruned.fit, objective=float(last.soft.objective[0])),
         exact=False,
         certified=False,
         tensors=tensors,
@@ -484,18 +551,14 @@ def _bayes(
         empty=(),
         revived=0,
         suspects=(),
+        last=last,
         beliefs=pruned.beliefs,
         elbo=pruned.fit.objective,
     )
 
 
-def average_prior(source: MemorySource, mixture: Mixture, params: Parameters) -> Array:
-    """Class probabilities, averaged over units where they depend on concomitants."""
-    return mixture.gate.average(source.as_block(), params)
-
-
 def _weighed(
-    source: MemorySource, mixture: Mixture, params: Parameters, hard: MixtureStatistics
+    source: Source, mixture: Mixture, params: Parameters, hard: MixtureStatistics
 ) -> Parameters:
     """Dispersions and weights from hard labels, which AltMin does without."""
     dispersion = mixture.family.label_dispersions(hard.family, params)

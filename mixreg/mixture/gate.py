@@ -114,7 +114,7 @@ class Gate(Protocol):
     def score(self, count: Array, sums: Any, params: Parameters) -> Array:
         """Gradient in the parameters of classes 2..K, of a stack of one run."""
 
-    def variables(self, block: Block) -> Array:
+    def variables(self, block: Block | GramBlock) -> Array:
         """What the parameters of a class are multiplied with, (units, width)."""
 
     def information(self, block: Block, params: Parameters, resp: Array) -> Array:
@@ -179,7 +179,7 @@ class ConstantGate:
         own: Array = count[:, 0]
         return np.asarray((own - own.sum() * params.weights)[1:])
 
-    def variables(self, block: Block) -> Array:
+    def variables(self, block: Block | GramBlock) -> Array:
         """A constant."""
         return np.ones((block.units, 1))
 
@@ -277,7 +277,7 @@ class LogitGate:
         """Gradient in the coefficients of classes 2..K."""
         return sums.score[1:, 0].ravel()
 
-    def variables(self, block: Block) -> Array:
+    def variables(self, block: Block | GramBlock) -> Array:
         """The concomitants."""
         return _concomitants(block)
 

@@ -8,8 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
+from mixreg.inference.averages import PriorSums
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
+from mixreg.sources import per_unit
+from mixreg.sources.tasks import responses
 from mixreg.table.responses import check_one_response
 
 if TYPE_CHECKING:
@@ -110,7 +113,7 @@ def inference_data(
 def observed(res: MixRegResults) -> Array:
     """Responses in the user's order and units."""
     model = res.model
-    y = model.units.unsort(model.source.y)
+    y = model.units.unsort(per_unit(model.source, responses))
     if model.family.linear and model.offset is not None:
         y = y + model.offset
     return np.asarray(y)
@@ -122,12 +125,13 @@ def variables(res: MixRegResults, stack: Parameters) -> dict[str, Array]:
     found = {"coef": np.moveaxis(stack.coef, 1, 0)}
     if family.dispersion_name is not None:
         found["scale"] = stack.dispersion.T**family.dispersion_power
-    if res.model.source.z is None:
+    if not res.model.source.has("z"):
         found["weights"] = stack.weights.T
     else:
         gate = stack.gating - stack.gating[:1]
         found["gate"] = np.moveaxis(gate, 1, 0)
-        utility = gate @ res.model.source.z.T
-        utility -= np.logaddexp.reduce(utility, axis=0)
-        found["weights"] = np.average(np.exp(utility), axis=-1, weights=res.model.source.weight).T
+        source = res.model.source
+        found["weights"] = (
+            source.sweep(PriorSums(res.model.mixture.gate), stack).T / source.total_weight
+        )
     return found

@@ -10,7 +10,6 @@ from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.priors import Priors
 from mixreg.ppl.density import per_unit, row_density
 from mixreg.ppl.inference_data import INSTALL, arviz
-from mixreg.sources.memory import standardised
 from mixreg.table.responses import check_one_response
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ def to_pymc(model: MixReg, priors: Priors | None) -> Any:
         raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")
     priors = DEFAULT if priors is None else priors
     white, layout, family = model._whitening, model.layout, model.family
-    source = standardised(model.source, white)
-    block = source.as_block()
+    block = model.source.standard(white).as_block()
     classes = [*range(1, model.k + 1), *([0] if model.noise else [])]
     coords = {
         "component": classes[: model.k],

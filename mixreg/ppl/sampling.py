@@ -42,7 +42,7 @@ def initial_point(res: MixRegResults) -> dict[str, Array]:
     if family.dispersion_name is not None:
         whole = params.dispersion
         point["dispersion"] = whole[0] if family.equal_dispersion else whole
-    if model.source.z is not None:
+    if model.source.has("z"):
         point["gate_standard"] = params.gating[1:] - params.gating[:1]
     elif params.gating.shape[0] > 1:
         point["weights"] = params.weights

@@ -46,25 +46,25 @@ def draw(
     prior = np.broadcast_to(prior, (prior.shape[0], source.units))
     uniform = rng.random(source.units)
     classes = (prior.cumsum(axis=0) < uniform).sum(axis=0).clip(max=prior.shape[0] - 1)
-    if source.known is not None:
-        classes = np.where(source.known >= 0, source.known, classes)
+    if block.known is not None:
+        classes = np.where(block.known >= 0, block.known, classes)
     each = block.per_row(classes)
     own = np.minimum(each, res.k - 1)
     coef = params.coef[own]
-    eta = np.einsum("np,np->n", source.x, coef)
-    if source.offset is not None:
-        eta = eta + source.offset
+    eta = np.einsum("np,np->n", block.x, coef)
+    if block.offset is not None:
+        eta = eta + block.offset
     if family.takes_sets:
         eta = np.where(each == res.k, 0.0, eta)
         return family.draw_sets(eta, block.sets, rng), classes
     y, spread = np.empty(source.rows), params.dispersion[own]
-    for i, (each_family, at) in enumerate(family.by_response(source.part)):
-        trials = None if source.trials is None else source.trials[at]
+    for i, (each_family, at) in enumerate(family.by_response(block.part)):
+        trials = None if block.trials is None else block.trials[at]
         trials = trials if each_family.takes_trials else None
         its_spread = spread[at] if spread.ndim == 1 else spread[at, i]
         good = each_family.in_range(eta[at])
         inner = eta[at] if good is None else np.where(good, eta[at], np.median(eta[at][good]))
-        rows = each_family.rows_at(source.y[at], inner, its_spread, trials)
+        rows = each_family.rows_at(block.y[at], inner, its_spread, trials)
         y[at] = each_family.draw(rows, rng)
         if good is not None:
             # There is no mean to draw around where the link leads out of the range.

@@ -16,8 +16,9 @@ from statsmodels.base.model import LikelihoodModelResults
 
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.pruning import alive
+from mixreg.inference.averages import average_prior
 from mixreg.inference.estimate import Estimate
-from mixreg.jobs.solve import Options, Solution, average_prior
+from mixreg.jobs.solve import Options, Solution
 from mixreg.mixture.parameters import Parameters, log_gating
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Estimates:
 
     @cached_property
     def _weights(self) -> Array:
-        return average_prior(self.model.source, self.model.mixture, self._estimate.params)
+        return average_prior(self.model.source, self.model.mixture.gate, self._estimate.params)
 
     def _average_gate(self) -> Parameters:
         """The mixture with class probabilities at their averages."""

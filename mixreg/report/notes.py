@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mixreg.exact.reasons import Reason
+from mixreg.sources.tasks import count_known
 
 if TYPE_CHECKING:
     from mixreg.results import MixRegResults
@@ -33,8 +34,8 @@ def _model_notes(results: MixRegResults) -> list[str]:
         what = "residual variance" if family.dispersion_name == "sigma" else family.dispersion_name
         each = " of each response" if len(results.model.responses) > 1 else ""
         notes.append(f"All components share one {what}{each} (equal_variance=True).")
-    if results.model.source.known is not None:
-        known = int((results.model.source.known >= 0).sum())
+    if results.model.source.has("known"):
+        known = results.model.source.sweep(count_known)
         notes.append(f"Labels of {known} rows or groups were known and are kept.")
     if results.model.noise:
         what = "response" if len(results.model.responses) == 1 else "responses"

@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Family
+from mixreg.inference.averages import ClassProbabilities
 from mixreg.mixture.gate import ConstantGate
-from mixreg.sources import MemorySource
+from mixreg.sources import in_memory, per_unit
+from mixreg.sources.block import Block
+from mixreg.sources.tasks import regressors
 from mixreg.table.columns import as_frame
 from mixreg.table.design import Design
-from mixreg.table.responses import Response
+from mixreg.table.responses import OneResponse, Response
 from mixreg.table.rows import check_range, in_sets
 from mixreg.table.units import make_units, plain_value
 
@@ -108,7 +111,8 @@ def own_rows(res: MixRegResults) -> NewRows:
     model = res.model
     count, parts = len(model.responses), []
     for i, response in enumerate(model.responses):
-        x = model.units.unsort(model.source.x[i::count, response.columns])
+        own = model.source.mapped(OneResponse(i, count, response.columns))
+        x = model.units.unsort(per_unit(own, regressors).T)
         parts.append(NewResponse(x, offset=response.offset))
     return NewRows(parts, model.index, sets=model.sets)
 
@@ -242,8 +246,7 @@ def component_frame(res: MixRegResults, rows: NewRows) -> pd.DataFrame:
 def _own_prior(res: MixRegResults) -> Array:
     """Class probabilities of the model's own rows, (rows, K)."""
     source, gate = res.model.source, res.model.mixture.gate
-    prior = np.exp(gate.log_prior(source.as_block(), res._estimate.params))
-    prior = np.broadcast_to(prior, (len(res.classes), source.units))
+    prior = per_unit(source, ClassProbabilities(gate), res._estimate.params)
     return np.asarray(res.model.units.to_rows(prior.T, res.nobs))
 
 
@@ -293,23 +296,23 @@ def _posterior_given(res: MixRegResults, rows: NewRows, codes: NDArray[np.intp])
     sets = None if rows.sets is None else rows.sets[row]
     n = len(y)
     units = make_units(codes[row], None, np.ones(n, dtype=bool), pd.RangeIndex(n), sets)
-    source = MemorySource(
+    block = Block(
         units.sort(x),
         units.sort(y - offset if model.family.linear else y),
         None,
         units.starts,
         offset=None if model.family.linear else units.sort(offset),
-        trials=units.sort(trials) if model.source.trials is not None else None,
-        part=None if model.source.part is None else units.sort(number),
+        trials=units.sort(trials) if model.source.has("trials") else None,
+        part=units.sort(number) if model.source.has("part") else None,
         z=None if rows.z is None else units.to_units(rows.z[row], "concomitants vary"),
     )
     if sets is not None:
-        source = in_sets(source, units.sort(sets), units.sort(np.asarray(rows.index)[row]))
+        block = in_sets(block, units.sort(sets), units.sort(np.asarray(rows.index)[row]))
     params, mixture = res._estimate.params, model.mixture
     if rows.z is None and model.gate_design is not None:
         params, mixture = res._average_gate(), replace(mixture, gate=ConstantGate())
     task = Posterior(mixture, hard=res.method == "altmin")
-    return pd.DataFrame(source.sweep(task, params).join().T, units.labels)
+    return pd.DataFrame(in_memory(block).sweep(task, params).join().T, units.labels)
 
 
 def _piece(

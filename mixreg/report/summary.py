@@ -14,6 +14,7 @@ from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
+from mixreg.inference.averages import average_gate
 from mixreg.report.notes import notes_of
 
 if TYPE_CHECKING:
@@ -222,16 +223,7 @@ def weight_errors(results: MixRegResults) -> NDArray[np.float64]:
         return np.full(classes, np.nan)
     gate = results.model.layout.gating_index()
     inner = estimate.finite_cov[np.ix_(gate, gate)]
-    prior = np.exp(results.model.mixture.gate.log_prior(source.as_block(), estimate.params))
-    z = np.ones((1, 1)) if source.z is None else source.z
-    weight = None if source.z is None else source.weight
-    # Derivative of each average probability in the gate of classes 2..K.
-    slope = np.empty((classes, classes - 1, z.shape[1]))
-    for j in range(classes):
-        for other in range(1, classes):
-            each = prior[j] * ((j == other) - prior[other])
-            slope[j, other - 1] = np.average(each[:, None] * z, axis=0, weights=weight)
-    flat = slope.reshape(classes, -1)
+    flat = average_gate(source, results.model.mixture.gate, estimate.params).average_slope
     errors = np.sqrt(np.maximum(np.einsum("ij,jl,il->i", flat, inner, flat), 0.0))
     return np.where(errors > 1e100, np.inf, errors)
 

@@ -16,7 +16,7 @@ from mixreg.mixture.gate import ConstantGate
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.course import Course
-from mixreg.sources import Source
+from mixreg.sources import Swept
 from mixreg.sources.block import Block, GramBlock
 from mixreg.sources.standard import Whitening
 
@@ -31,7 +31,7 @@ MOST_HALVINGS = 30
 
 
 def from_responsibilities(
-    source: Source, mixture: Mixture, whitening: Whitening, resp: Array
+    source: Swept, mixture: Mixture, whitening: Whitening, resp: Array
 ) -> Parameters:
     """A stack of starts: an M-step from responsibilities (k, runs, units).
 
@@ -40,8 +40,9 @@ def from_responsibilities(
     k, runs = resp.shape[:2]
     bare = replace(mixture, background=None, gate=ConstantGate())
     params = bare.prepare(whitening.start(k).stacked().take(np.zeros(runs, dtype=np.intp)))
+    told = source.with_columns(given=np.moveaxis(resp, -1, 0))
     for _ in range(1 if mixture.family.linear else STEPS):
-        sums = source.sweep(GivenAssignment(bare, resp), params)
+        sums = told.sweep(GivenAssignment(bare), params)
         params = bare.mstep(sums.family, sums.count, sums.gate, params)
         params = feasible(source, mixture, params, whitening.pooled)
     return mixture.prepare(params)
@@ -71,7 +72,7 @@ class OutOfRange:
         return AnyRow(np.asarray(~good.all(axis=-1)))
 
 
-def feasible(source: Source, mixture: Mixture, params: Parameters, safe: Array) -> Parameters:
+def feasible(source: Swept, mixture: Mixture, params: Parameters, safe: Array) -> Parameters:
     """Draw coefficients towards safe ones until all means are in their range.
 
     Links such as the identity of counts lead out of it.
@@ -92,20 +93,34 @@ def feasible(source: Source, mixture: Mixture, params: Parameters, safe: Array) 
     return replace(params, coef=coef)
 
 
-def numbered(block: Block | GramBlock, mixture: Mixture, starts: Parameters) -> Parameters:
+@dataclass(frozen=True, slots=True)
+class LabelGains:
+    """Task: log density of units of known label under each component, (label, k, runs)."""
+
+    mixture: Mixture
+
+    def __call__(self, block: Block | GramBlock, params: Parameters) -> Array:
+        """Process one block."""
+        family, k, runs = self.mixture.family, params.k, params.coef.shape[1]
+        gain = np.zeros((k, k, runs))
+        if block.known is None:
+            return gain
+        units = np.flatnonzero((block.known >= 0) & (block.known < k))
+        state = family.evaluate(block, params)  # type: ignore[arg-type]
+        density = family.unit_density(block, params, state)[..., units]  # type: ignore[arg-type]
+        np.add.at(gain, block.known[units], np.maximum(np.moveaxis(density, -1, 0), -1e15))
+        return gain
+
+
+def numbered(source: Swept, mixture: Mixture, starts: Parameters) -> Parameters:
     """Number the components of each start so that known labels suit them best."""
-    k = starts.k
-    if block.known is None or k == 1:
+    if not mixture.labelled or starts.k == 1:
         return starts
-    units = np.flatnonzero((block.known >= 0) & (block.known < k))
-    family = mixture.family
-    state = family.evaluate(block, starts)  # type: ignore[arg-type]
-    density = family.unit_density(block, starts, state)[..., units]  # type: ignore[arg-type]
-    runs = []
-    for run in range(starts.coef.shape[1]):
-        gain = np.zeros((k, k))
-        np.add.at(gain, block.known[units], np.maximum(density[:, run].T, -1e15))
-        runs.append(starts.run(run).permute(best_order(-gain)).stacked())
+    gain = source.sweep(LabelGains(mixture), starts)
+    runs = [
+        starts.run(run).permute(best_order(-gain[..., run])).stacked()
+        for run in range(gain.shape[-1])
+    ]
     return mixture.prepare(Parameters.concatenate(runs))
 
 
@@ -166,7 +181,7 @@ def make_starts(
             stacks.append(mixture.prepare(Parameters.uniform(coef, spread)))
         made += [kind] * runs
     starts = feasible(course.source, mixture, Parameters.concatenate(stacks), whitening.pooled)
-    return made, numbered(course.source.block, mixture, starts)
+    return made, numbered(course.source, mixture, starts)
 
 
 def own_fits(block: GramBlock, strength: float, whitening: Whitening) -> Array:

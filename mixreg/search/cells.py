@@ -26,8 +26,8 @@ from mixreg.search.course import Course
 from mixreg.search.levels import ENOUGH, LEAST_BATCH, has_exact
 from mixreg.search.record import SAME_HEIGHT, Maximum, chance_of_better
 from mixreg.search.views import Meeting, View, ViewSearch
+from mixreg.sources import Source
 from mixreg.sources.block import Block, GramBlock, condense
-from mixreg.sources.memory import MemorySource
 
 Array = NDArray[np.float64]
 
@@ -46,9 +46,9 @@ MOST_LOST = 0.5
 CUTTING = 40
 
 
-def can_be_cut(source: MemorySource, mixture: Mixture) -> bool:
+def can_be_cut(source: Source, mixture: Mixture) -> bool:
     """Whether there are so many rows, all of them units, that cells pay."""
-    plain = source.starts is None and source.known is None and source.z is None
+    plain = not any(source.has(name) for name in ("starts", "known", "z"))
     few = source.rows < LEAST_ROWS * CELLS
     return mixture.family.linear and plain and not few and mixture.background is None
 
@@ -87,20 +87,21 @@ def cells_of(course: Course, stretch: float, rng: np.random.Generator) -> View:
     rng : Generator
         Stretches all directions a little, so that no two views are alike.
     """
-    sample, white = course.sample, course.whitening
-    residual = sample.y - sample.x @ white.pooled
+    rows, white = course.source.block, course.whitening
+    assert isinstance(rows, Block)
+    residual = rows.y - rows.x @ white.pooled
     residual *= stretch / max(float(residual.std()), 1e-300)
-    points = np.column_stack([sample.x, residual]) * rng.uniform(0.8, 1.25, white.pooled.size + 1)
+    points = np.column_stack([rows.x, residual]) * rng.uniform(0.8, 1.25, white.pooled.size + 1)
     order, starts = cut(points, CELLS)
-    x, y = sample.x[order], sample.y[order]
-    count = np.diff(starts, append=sample.rows).astype(float)
-    if sample.weight is not None:
-        weight = sample.weight[order]
+    x, y = rows.x[order], rows.y[order]
+    count = np.diff(starts, append=rows.rows).astype(float)
+    if rows.weight is not None:
+        weight = rows.weight[order]
         count = np.add.reduceat(weight, starts)
         x, y = x * np.sqrt(weight)[:, None], y * np.sqrt(weight)
     means = condense(Block(x, y, starts=starts)).gram / np.maximum(count, 1e-300)[:, None]
     block = GramBlock(means, np.ones(len(starts)), count, x.shape[1])
-    return View(course.mixture, sample, sample, white, course.k, block)
+    return View(course.mixture, course.sample, course.sample, white, course.k, block)
 
 
 def faithful(course: Course, view: View, params: Parameters) -> bool:

@@ -29,7 +29,7 @@ from mixreg.estimators.expectation import weighted
 from mixreg.estimators.loop import Fit
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources import Source
+from mixreg.sources import Swept
 from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
@@ -157,7 +157,7 @@ def variance_ratios(params: Parameters) -> Array:
 
 
 def accidental_gains(
-    source: Source, mixture: Mixture, params: Parameters, doubt: bool = False
+    source: Swept, mixture: Mixture, params: Parameters, doubt: bool = False
 ) -> Array:
     """Gains that chance explains, (k, runs); 0 for components that it does not."""
     suspect = tight(params)
@@ -169,7 +169,7 @@ def accidental_gains(
     return np.where(suspect, np.maximum(gains.gain, 0.0), 0.0)
 
 
-def worth(source: Source, mixture: Mixture, fits: list[Fit], rows: float) -> Array:
+def worth(source: Swept, mixture: Mixture, fits: list[Fit], rows: float) -> Array:
     """Log-likelihood of each fit, less what chance explains of it.
 
     A fit with an empty component is worth less than any other.
@@ -185,7 +185,7 @@ def worth(source: Source, mixture: Mixture, fits: list[Fit], rows: float) -> Arr
     return heights
 
 
-def ranked(source: Source, mixture: Mixture, fits: list[Fit], rows: float) -> list[Fit]:
+def ranked(source: Swept, mixture: Mixture, fits: list[Fit], rows: float) -> list[Fit]:
     """Best first; what chance explains does not count."""
     return [fits[i] for i in np.argsort(-worth(source, mixture, fits, rows), kind="stable")]
 
@@ -210,7 +210,7 @@ def milder(params: Parameters) -> list[Parameters]:
     return starts
 
 
-def suspects(source: Source, mixture: Mixture, params: Parameters) -> tuple[int, ...]:
+def suspects(source: Swept, mixture: Mixture, params: Parameters) -> tuple[int, ...]:
     """Components of one mixture (from 0) that chance may explain."""
     gains = accidental_gains(source, mixture, params.stacked(), doubt=True)[:, 0]
     return tuple(np.flatnonzero(gains > 0).tolist())

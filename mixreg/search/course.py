@@ -12,9 +12,10 @@ from mixreg.estimators.em import EM, RacingEM
 from mixreg.estimators.loop import Control, Fit, iterate, joined
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.sources import OneBlock, Source
 from mixreg.sources.block import Block
-from mixreg.sources.memory import BlockSource, MemorySource, condensed
 from mixreg.sources.standard import Whitening
+from mixreg.sources.tasks import responses
 
 Array = NDArray[np.float64]
 
@@ -34,9 +35,9 @@ class Course:
     Attributes
     ----------
     mixture : Mixture
-    sample : MemorySource
+    sample : Source
         Rows in standard coordinates.
-    linear : MemorySource
+    linear : Source
         The same rows with a response for linear regressions, which the
         moments, subspaces and partitions look at.
     whitening : Whitening
@@ -44,20 +45,20 @@ class Course:
     """
 
     mixture: Mixture
-    sample: MemorySource
-    linear: MemorySource
+    sample: Source
+    linear: Source
     whitening: Whitening
     k: int
 
     @cached_property
-    def source(self) -> BlockSource:
+    def source(self) -> OneBlock:
         """The rows as one block, condensed once for all runs."""
-        return condensed(self.sample, self.mixture.family.linear)
+        return self.sample.condensed(self.mixture.family.linear)
 
     @cached_property
-    def condensed(self) -> BlockSource:
+    def condensed(self) -> OneBlock:
         """The linear view as one block."""
-        return self.source if self.linear is self.sample else condensed(self.linear)
+        return self.source if self.linear is self.sample else self.linear.condensed()
 
     @property
     def rows(self) -> float:
@@ -77,13 +78,13 @@ class Course:
         if shared:
             return SHARED_GAIN
         # Products of regressors cost the same in a stack, all else is shared.
-        by_columns = min(MOST_GAIN, 1 + GAIN_OF_ONE / self.sample.x.shape[1])
+        by_columns = min(MOST_GAIN, 1 + GAIN_OF_ONE / self.sample.columns)
         return family.stack_gain or by_columns
 
     @cached_property
     def lattice(self) -> bool:
         """Whether responses repeat, so that a component may turn exact all at once."""
-        y = self.sample.y[:FIRST_ROWS]
+        y = first_responses(self.sample, FIRST_ROWS)
         return self.mixture.family.collapses and len(np.unique(y)) < REPEATED * len(y)
 
     def lift(self, start: Parameters) -> Parameters:
@@ -95,6 +96,16 @@ class Course:
                 dispersion=np.full_like(start.dispersion, self.whitening.dispersion),
             )
         return self.mixture.prepare(start)
+
+
+def first_responses(source: Source, rows: int) -> Array:
+    """Responses of the first rows, from as many blocks as have them."""
+    found: list[Array] = []
+    for piece in source.pieces(responses):
+        found.append(piece)
+        if sum(map(len, found)) >= rows:
+            break
+    return np.concatenate(found)[:rows]
 
 
 # All runs go on for some iterations, those with hope to the end. Runs from labels

@@ -40,8 +40,8 @@ from mixreg.search.record import (
     unseen,
 )
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
-from mixreg.sources import MemorySource
-from mixreg.sources.standard import Whitening
+from mixreg.sources import Swept
+from mixreg.sources.standard import Whitening, steady
 
 Array = NDArray[np.float64]
 
@@ -197,10 +197,10 @@ def first_rows(rows: int, units: int, cost: int, k: int, p: int, linear: bool) -
     return rows if 2 * size >= cost else int(size * (rows / cost))
 
 
-def find_subspace(sample: MemorySource, whitening: Whitening, k: int) -> Array:
+def find_subspace(sample: Swept, whitening: Whitening, k: int) -> Array:
     """The directions in which components differ from the pooled fit."""
     task = TakeDeviations(whitening.has_constant, whitening.pooled, whitening.variance)
-    return deviation_subspace(sample.sweep(task), whitening.has_constant, k)
+    return steady(deviation_subspace(sample.sweep(task), whitening.has_constant, k))
 
 
 def decompositions(
@@ -315,7 +315,7 @@ class Search:
 
     def short_patience(self, agreed: bool) -> int:
         """Moves that a leader must hold against where starts settled it: more if they are cheap."""
-        k, p = self.top.k, self.top.sample.x.shape[1]
+        k, p = self.top.k, self.top.sample.columns
         each = MOVE_COST * self.ladder.cost * row_work(k, p)
         cheap = int((0.3 if agreed else 1.0) * FEW_MOVES / each)
         return min(max(cheap, 2 if agreed else ROUND // 2), 10 * ROUND)
@@ -349,7 +349,7 @@ class Search:
 
     def scarce(self, course: Course) -> bool:
         """Whether rows are so few that only an exact fit means much."""
-        p, mixture = course.sample.x.shape[1], course.mixture
+        p, mixture = course.sample.columns, course.mixture
         few = course.sample.rows < SCARCE * course.k * p
         return mixture.family.certifies and mixture.background is None and few
 
@@ -556,7 +556,7 @@ class Search:
         ]
         tensor = Parameters.concatenate(stack)
         tensor = feasible(course.source, course.mixture, tensor, course.whitening.pooled)
-        return numbered(course.source.block, course.mixture, tensor)
+        return numbered(course.source, course.mixture, tensor)
 
     # Climbing
 
@@ -614,7 +614,7 @@ class Search:
     @property
     def overhead(self) -> float:
         """What a pass costs whatever the rows, in rows."""
-        return PASS / row_work(self.top.k, self.top.sample.x.shape[1])
+        return PASS / row_work(self.top.k, self.top.sample.columns)
 
     def set_budget(self, course: Course, fits: list[Fit]) -> None:
         """What the search may cost, by what plain starts on all rows would."""

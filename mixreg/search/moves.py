@@ -20,8 +20,8 @@ from mixreg.mixture.mixture import Mixture, pinned
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import from_responsibilities
 from mixreg.search.course import Course
+from mixreg.sources import OneBlock
 from mixreg.sources.block import Block, GramBlock
-from mixreg.sources.memory import BlockSource
 from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
@@ -34,7 +34,7 @@ MOVES = ("swap", "merge", "swap", "split", "swap", "merge", "split", "shuffle")
 
 
 def seed_masks(
-    source: BlockSource,
+    source: OneBlock,
     mixture: Mixture,
     whitening: Whitening,
     misfit: Array,
@@ -74,7 +74,7 @@ def seed_masks(
 
 
 def swapped(
-    source: BlockSource,
+    source: OneBlock,
     mixture: Mixture,
     whitening: Whitening,
     params: Parameters,

@@ -17,15 +17,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.estimators.expectation import Parts
 from mixreg.families import Gaussian
 from mixreg.families.statistics import unfold_triangle
 from mixreg.mixture.mixture import Mixture
 from mixreg.search.course import Course
 from mixreg.search.views import View, row_cost
+from mixreg.sources import Source
+from mixreg.sources.base import Parts
 from mixreg.sources.block import Block, GramBlock
-from mixreg.sources.memory import MemorySource
-from mixreg.sources.repeats import pass_cost
 
 Array = NDArray[np.float64]
 
@@ -75,10 +74,10 @@ class Expand:
     mixture: Mixture
     dispersion: float
 
-    def __call__(self, block: Block, params: Array) -> Parts:
-        """Process one block; `params` are points of expansion, (all units, p)."""
-        own = params[block.first : block.first + block.units]
-        eta = np.einsum("np,np->n", block.x, block.row_units(own))
+    def __call__(self, block: Block, params: None = None) -> Parts:
+        """Process one block; `given` are points of expansion, (units, p)."""
+        assert block.given is not None
+        eta = np.einsum("np,np->n", block.x, block.row_units(block.given))
         if block.offset is not None:
             eta += block.offset
         spread = np.full(1, self.dispersion)
@@ -86,18 +85,17 @@ class Expand:
         return Parts((np.concatenate([info, score], axis=1).T,))
 
 
-def can_stand_in(source: MemorySource, mixture: Mixture) -> bool:
+def can_stand_in(source: Source, mixture: Mixture) -> bool:
     """Whether the units of a source are groups that quadratics can stand in for."""
-    family, grouped = mixture.family, source.starts is not None
+    family, grouped = mixture.family, source.has("starts")
     if family.linear:
         return False
     ranges = family.in_range(np.zeros(1)) is not None
     if not grouped or not family.expands or ranges or mixture.background is not None:
         return False
-    p = source.x.shape[1]
+    p = source.columns
     values = source.units * (p + 1) * (p + 2)
-    cost = source.rows if source.repeats is None else pass_cost(source.repeats)
-    return CHEAPER * values < cost * row_cost(p) and values < MOST_VALUES
+    return CHEAPER * values < source.cost * row_cost(p) and values < MOST_VALUES
 
 
 def stand_in(course: Course, centre: Array, firmness: float) -> View | None:
@@ -112,13 +110,13 @@ def stand_in(course: Course, centre: Array, firmness: float) -> View | None:
         How firmly: what the centre counts over what a unit of average size does.
     """
     sample, mixture = course.sample, course.mixture
-    units, p = sample.units, sample.x.shape[1]
+    units, p = sample.units, sample.columns
     entries = p * (p + 1) // 2
     expand = Expand(mixture, float(np.mean(course.whitening.dispersion)))
     points = np.array(np.broadcast_to(centre, (units, p)))
     prior = 0.0
     for step in range(STEPS + 1):
-        parts = sample.sweep(expand, points).join().T
+        parts = sample.with_columns(given=points).sweep(expand).join().T
         info, score = unfold_triangle(parts[:, :entries], p), parts[:, entries:]
         if not np.abs(parts).max() < LARGEST:
             return None
@@ -132,7 +130,8 @@ def stand_in(course: Course, centre: Array, firmness: float) -> View | None:
         length = np.sqrt(np.mean(change**2, axis=1, keepdims=True))
         points += change * np.minimum(1.0, LONGEST / np.maximum(length, 1e-300))
     cross = np.einsum("upq,uq->up", info, points) + score
-    size = np.asarray(sample.as_block().size)
+    rows = course.source.block
+    size = np.asarray(rows.size)
     # Least squares of each quadratic, so that the sum of squares stays positive.
     ridge = 1e-8 * np.trace(info, axis1=1, axis2=2)[:, None, None] * np.eye(p) + 1e-300 * np.eye(p)
     least = np.linalg.solve(info + ridge, cross[..., None])[..., 0]
@@ -140,8 +139,8 @@ def stand_in(course: Course, centre: Array, firmness: float) -> View | None:
     full = np.empty((units, p + 1, p + 1))
     full[:, :p, :p], full[:, p, p] = info, square
     full[:, :p, p] = full[:, p, :p] = cross
-    rows, cols = np.triu_indices(p + 1)
-    block = GramBlock(full[:, rows, cols], size, sample.weight, p, z=sample.z, known=sample.known)
+    i, j = np.triu_indices(p + 1)
+    block = GramBlock(full[:, i, j], size, rows.weight, p, z=rows.z, known=rows.known)
     return View(
         replace(mixture, family=Quadratic()),
         sample,

@@ -20,7 +20,8 @@ from mixreg.search.moments import (
     whitened_third,
 )
 from mixreg.search.power import SymmetricDecomposition, robust_power_method
-from mixreg.sources import MemorySource, Source
+from mixreg.sources import Source
+from mixreg.sources.standard import steady
 
 Array = NDArray[np.float64]
 
@@ -150,7 +151,7 @@ def _eigen(matrix: Array) -> tuple[Array, Array]:
 
 
 def tensor_results(
-    source: MemorySource,
+    source: Source,
     has_constant: bool,
     k: int,
     options: TensorStart,
@@ -158,7 +159,7 @@ def tensor_results(
     within: Array | None = None,
 ) -> list[TensorResult]:
     """Decompose once for each trial noise variance (once, with no constant)."""
-    second, third = source.split(2, rng) if options.split else (source, source)
+    second, third = source.split(2, int(rng.integers(2**63))) if options.split else (source, source)
     sums = take_moments(second, has_constant)
     grid = NOISE_GRID if has_constant else (0.0,)
     top = largest_noise(sums) if has_constant else 0.0
@@ -173,9 +174,9 @@ def start_from(
     """Turn a decomposition into a start, filling up with random vectors if k > rank."""
     rank, d = result.vectors.shape
     coef = np.empty((k, d))
-    coef[:rank] = result.vectors
+    coef[:rank] = steady(result.vectors)
     weights = np.full(k, 1 / k)
-    weights[:rank] = np.clip(result.weights, 0.1 / k, 1.0)
+    weights[:rank] = np.clip(steady(result.weights), 0.1 / k, 1.0)
     if k > rank:
         directions = rng.standard_normal((k - rank, d))
         coef[rank:] = directions / np.linalg.norm(directions, axis=1, keepdims=True)

@@ -24,8 +24,8 @@ from mixreg.search.course import Course
 from mixreg.search.levels import Search
 from mixreg.search.moves import WARM_MOVES, kinds_of_moves, moved
 from mixreg.search.record import Maximum, distance, merged
+from mixreg.sources import OneBlock, of_block
 from mixreg.sources.block import GramBlock
-from mixreg.sources.memory import BlockSource
 from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
@@ -47,9 +47,9 @@ class View(Course):
     block: GramBlock
 
     @cached_property
-    def source(self) -> BlockSource:
+    def source(self) -> OneBlock:
         """What is looked at."""
-        return BlockSource(self.block)
+        return of_block(self.block)
 
     @property
     def linear_whitening(self) -> Whitening:

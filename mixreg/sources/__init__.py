@@ -1,6 +1,16 @@
 """Where rows live, and the one sweep over them."""
 
-from mixreg.sources.base import Source, sweep
-from mixreg.sources.memory import MemorySource
+from mixreg.sources.base import OneBlock, Source, Swept, per_unit, sweep, unit_weights
+from mixreg.sources.memory import MemorySource, in_memory, of_block
 
-__all__ = ["MemorySource", "Source", "sweep"]
+__all__ = [
+    "MemorySource",
+    "OneBlock",
+    "Source",
+    "Swept",
+    "in_memory",
+    "of_block",
+    "per_unit",
+    "sweep",
+    "unit_weights",
+]

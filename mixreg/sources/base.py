@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mixreg.sources.block import Block, GramBlock
+from mixreg.sources.standard import Whitening
 from mixreg.sources.threads import spread
 
+Array = NDArray[np.float64]
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
@@ -22,15 +28,162 @@ class Task(Protocol[T_co]):
         ...
 
 
-class Source(Protocol):
-    """Rows somewhere, cut into blocks of whole groups."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Arrays over units, joined end to end in the order of the blocks."""
 
-    def blocks(self) -> Iterator[Block | GramBlock]:
-        """Yield the blocks in order."""
-        ...
+    arrays: tuple[Array, ...]
+
+    def __add__(self, other: Parts) -> Parts:
+        """Append the units of the next block."""
+        return Parts(self.arrays + other.arrays)
+
+    def join(self) -> Array:
+        """Return one array, units last."""
+        return np.concatenate(self.arrays, axis=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """What several tasks add up to, each in its place."""
+
+    sums: tuple[Any, ...]
+
+    def __add__(self, other: Several) -> Several:
+        """Add the sums of other blocks."""
+        return Several(tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Task: several tasks in one pass."""
+
+    tasks: tuple[Task[Any], ...]
+
+    def __call__(self, block: Any, params: Any) -> Several:
+        """Process one block."""
+        return Several(tuple(task(block, params) for task in self.tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class Standardised:
+    """Task: another one, of rows that are brought to standard coordinates on the way."""
+
+    task: Task[Any]
+    whitening: Whitening
+
+    def __call__(self, block: Block, params: Any) -> Any:
+        """Process one block."""
+        return self.task(self.whitening.standard_block(block), params)
+
+
+class Swept(Protocol):
+    """Rows that a task can be run on: all that an estimator needs."""
 
     def sweep(self, task: Task[T], params: Any = None) -> T:
         """Run a task on every block and add up what it returns."""
+        ...
+
+    def with_columns(self, **columns: Any) -> Self:
+        """The same rows with columns of a block (`Block`) put in, or left out (None)."""
+        ...
+
+
+class Source(Swept, Protocol):
+    """Rows somewhere, cut into blocks of whole units.
+
+    A unit is a row, or a group of rows that share one label. Nothing outside the
+    sources sees more than a block at a time.
+    """
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def units(self) -> int:
+        """Number of rows or groups that get a label."""
+        ...
+
+    @property
+    def columns(self) -> int:
+        """Number of regressors."""
+        ...
+
+    @property
+    def total_weight(self) -> float:
+        """Units, counted with their weights."""
+        ...
+
+    @property
+    def row_weight(self) -> float:
+        """Rows, counted with their weights."""
+        ...
+
+    @property
+    def cost(self) -> int:
+        """What a pass costs, in rows: rows that repeat are evaluated once."""
+        ...
+
+    def has(self, column: str) -> bool:
+        """Whether blocks have a column, such as "starts" (groups), "z" or "known"."""
+        ...
+
+    def pieces(self, task: Task[Parts], params: Any = None) -> Iterator[Array]:
+        """What a task says of each unit, block by block, in order, as it is asked for."""
+        ...
+
+    def sample(self, rows: int, seed: int) -> Source:
+        """Whole units, about so many rows in all: the same whatever the blocks."""
+        ...
+
+    def split(self, parts: int, seed: int) -> Sequence[Source]:
+        """Disjoint parts of whole units, of equal size."""
+        ...
+
+    def take_units(self, units: NDArray[np.intp]) -> Source:
+        """Some units, by their numbers."""
+        ...
+
+    def counted(self) -> NDArray[np.intp] | None:
+        """Units with a positive weight, or None if that is all of them."""
+        ...
+
+    def labelled(self) -> NDArray[np.intp]:
+        """Units that count and whose label is known."""
+        ...
+
+    def standard(self, whitening: Whitening) -> Source:
+        """The same rows in standard coordinates."""
+        ...
+
+    def mapped(self, change: Callable[[Block], Block]) -> Source:
+        """The same units with other rows, made block by block."""
+        ...
+
+    def as_block(self) -> Block:
+        """All rows as one block, for what cannot do with less: PyMC, and draws."""
+        ...
+
+    def condensed(self, linear: bool = True) -> OneBlock:
+        """The rows as one block, in its shortest form.
+
+        In a linear Gaussian fit, groups are condensed to their cross products.
+        """
+        ...
+
+    def with_repeats(self) -> Source:
+        """Groups that know which of their rows repeat, if many do."""
+        ...
+
+
+class OneBlock(Swept, Protocol):
+    """Rows that lie in memory as one block, which a search looks at as a whole."""
+
+    @property
+    def block(self) -> Block | GramBlock:
+        """All of them."""
         ...
 
 
@@ -54,3 +207,28 @@ def sweep(blocks: Iterable[Any], task: Task[T], params: Any = None) -> T:
 
 def _add_up(task: Task[T], params: Any, blocks: Sequence[Any]) -> T:
     return reduce(add, (task(block, params) for block in blocks))
+
+
+def condensing_pays(source: Source) -> bool:
+    """Whether groups are long enough for cross products to be smaller than rows."""
+    p = source.columns
+    return source.has("starts") and source.units * (p + 1) * (p + 2) < source.rows * p
+
+
+def per_unit(source: Source, task: Task[Parts], params: Any = None) -> Array:
+    """What a task says of every unit, in one array, units last."""
+    return np.concatenate(list(source.pieces(task, params)), axis=-1)
+
+
+def unit_weights(source: Source) -> Array:
+    """Case weight of every unit, (units,); 1 where none are given."""
+    return per_unit(source, _weights)
+
+
+def _weights(block: Block, params: None = None) -> Parts:
+    return Parts((np.ones(block.units) if block.weight is None else block.weight,))
+
+
+def pieces(blocks: Iterable[Any], task: Task[Parts], params: Any = None) -> Iterator[Array]:
+    """Run `task(block, params)` on one block after the other, as results are asked for."""
+    return (task(block, params).join() for block in blocks)

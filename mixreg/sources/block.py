@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 # Arrays with one entry a row, and with one entry a unit.
 ROW_FIELDS = ("x", "y", "offset", "trials", "opens", "part", "repeats")
-UNIT_FIELDS = ("weight", "z", "known")
+UNIT_FIELDS = ("weight", "z", "known", "given", "cluster")
 # What a row that a unit shares with others costs, over what it costs to evaluate it: it is added
 # up twice, for the density and for the sums (bank, camera and detailing of the benchmark).
 ADDING_UP = 0.04
@@ -54,6 +54,11 @@ class Block:
         Component of units whose label is known, -1 for the others.
     repeats : (rows,) int array or None
         Number of the distinct row that each row equals, where many do.
+    given : (units, ...) array or None
+        What a task is told of each unit: responsibilities (units, k, [runs]), or
+        points of expansion (units, p).
+    cluster : (units,) int array or None
+        Cluster of each unit, numbered from 0.
     """
 
     x: Array
@@ -69,6 +74,8 @@ class Block:
     z: Array | None = None
     known: NDArray[np.intp] | None = None
     repeats: NDArray[np.intp] | None = None
+    given: Array | None = None
+    cluster: NDArray[np.intp] | None = None
 
     @property
     def rows(self) -> int:
@@ -212,7 +219,7 @@ class GramBlock:
         Number of regressors.
     first : int
         Number of the first unit of this block in its source.
-    z, known
+    z, known, given
         As in `Block`.
     """
 
@@ -223,6 +230,7 @@ class GramBlock:
     first: int = 0
     z: Array | None = None
     known: NDArray[np.intp] | None = None
+    given: Array | None = None
 
     @property
     def units(self) -> int:
@@ -250,6 +258,7 @@ class GramBlock:
             self.first + first,
             _sliced(self.z, units),
             _sliced(self.known, units),
+            _sliced(self.given, units),
         )
 
     @property
@@ -284,4 +293,5 @@ def condense(block: Block) -> GramBlock:
     pairs = column_pairs(np.column_stack([block.x, block.y]))
     gram = pairs if block.starts is None else np.add.reduceat(pairs, block.starts, axis=0)
     size = np.broadcast_to(np.asarray(block.size), (block.units,)).astype(float)
-    return GramBlock(gram, size, block.weight, block.x.shape[1], block.first, block.z, block.known)
+    p, known, given = block.x.shape[1], block.known, block.given
+    return GramBlock(gram, size, block.weight, p, block.first, block.z, known, given)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.sources.base import Task, sweep
+from mixreg.sources.base import Parts, Task, condensing_pays, pieces, sweep
 from mixreg.sources.block import (
     ROW_FIELDS,
     UNIT_FIELDS,
@@ -21,7 +21,7 @@ from mixreg.sources.block import (
     column_pairs,
     condense,
 )
-from mixreg.sources.repeats import distinct_rows, share_rows
+from mixreg.sources.repeats import distinct_rows, pass_cost, share_rows, unit_hashes
 from mixreg.sources.standard import Whitening
 from mixreg.sources.threads import one_thread
 
@@ -32,7 +32,9 @@ T = TypeVar("T")
 # Rows of a block: one thread is fastest with 2,000 rows of 20 columns, which stay in the
 # processor's cache with a copy of them, but loses little with more; two threads wait for each
 # other unless there are more (a pass over 100,000 x 20: 24 ms, and 16 to 18 ms with 8,000 rows).
-BLOCK_VALUES, BLOCK_ROWS = 160_000, 8_192
+BLOCK_VALUES, BLOCK_ROWS, LEAST_ROWS = 160_000, 8_192, 256
+# Rows that are standardised at once.
+STANDARD_ROWS = 4_096
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class MemorySource:
         Case weights; None means 1.
     starts : (units,) int array or None
         First row of each group; rows of a group are contiguous.
-    offset, trials, opens, part, z, known, repeats
+    offset, trials, opens, part, z, known, repeats, given, cluster
         As in `Block`.
     """
 
@@ -62,6 +64,8 @@ class MemorySource:
     z: Array | None = None
     known: NDArray[np.intp] | None = None
     repeats: NDArray[np.intp] | None = None
+    given: Array | None = None
+    cluster: NDArray[np.intp] | None = None
 
     @property
     def rows(self) -> int:
@@ -72,6 +76,24 @@ class MemorySource:
     def units(self) -> int:
         """Number of rows or groups that get a label."""
         return self.rows if self.starts is None else self.starts.shape[0]
+
+    @property
+    def columns(self) -> int:
+        """Number of regressors."""
+        return self.x.shape[1]
+
+    @property
+    def cost(self) -> int:
+        """What a pass costs, in rows: rows that repeat are evaluated once."""
+        return self.rows if self.repeats is None else pass_cost(self.repeats)
+
+    def has(self, column: str) -> bool:
+        """Whether blocks have a column."""
+        return getattr(self, column) is not None
+
+    def with_columns(self, **columns: Any) -> MemorySource:
+        """The same rows with columns put in, or left out (None)."""
+        return replace(self, **columns)
 
     @property
     def total_weight(self) -> float:
@@ -111,8 +133,8 @@ class MemorySource:
     def _cut(self, rows: Any, units: Any) -> dict[str, Any]:
         """Arrays of some rows and the units they make up."""
         parts = {}
-        for fields, where in ((ROW_FIELDS, rows), (UNIT_FIELDS, units)):
-            for name in fields:
+        for names, where in ((ROW_FIELDS, rows), (UNIT_FIELDS, units)):
+            for name in names:
                 values = getattr(self, name)
                 parts[name] = None if values is None else values[where]
         return parts
@@ -121,6 +143,10 @@ class MemorySource:
         """Run a task on every block and add up what it returns."""
         with one_thread():
             return sweep(self.blocks(), task, params)
+
+    def pieces(self, task: Task[Parts], params: Any = None) -> Iterator[Array]:
+        """What a task says of each unit, block by block, in order, as it is asked for."""
+        return pieces(self.blocks(), task, params)
 
     def as_block(self) -> Block:
         """All rows as one block."""
@@ -150,22 +176,51 @@ class MemorySource:
         here = self.known >= 0
         return np.flatnonzero(here if self.weight is None else here & (self.weight > 0))
 
-    def split(self, parts: int, rng: np.random.Generator) -> list[MemorySource]:
-        """Cut the units into disjoint random parts of equal size."""
-        shuffled = rng.permutation(self.units)
+    def split(self, parts: int, seed: int) -> list[MemorySource]:
+        """Cut the units into disjoint parts of equal size, by a hash of unit and seed."""
+        shuffled = np.argsort(unit_hashes(np.arange(self.units), seed))
         return [self.take_units(np.sort(part)) for part in np.array_split(shuffled, parts)]
 
-    def sample(self, max_rows: int, rng: np.random.Generator) -> MemorySource:
-        """Draw whole units without replacement, about `max_rows` rows in all."""
-        if self.rows <= max_rows:
+    def sample(self, rows: int, seed: int) -> MemorySource:
+        """Whole units, about so many rows in all: those with the lowest hashes."""
+        if self.rows <= rows:
             return self
-        units = max(1, int(self.units * max_rows / self.rows))
-        drawn = rng.choice(self.units, units, replace=False)
+        units = max(1, int(self.units * rows / self.rows))
+        hashes = unit_hashes(np.arange(self.units), seed)
+        drawn = np.argpartition(hashes, units - 1)[:units]
         if self.known is not None:
             # Known labels say which component is which; some of them must be there.
             known = np.flatnonzero(self.known >= 0)
-            drawn = np.union1d(drawn, rng.permutation(known)[:units])
+            drawn = np.union1d(drawn, known[np.argsort(hashes[known])][:units])
         return self.take_units(np.sort(drawn))
+
+    def standard(self, whitening: Whitening) -> MemorySource:
+        """The rows in standard coordinates, made piece by piece into one new array."""
+        x = np.empty(self.x.shape)
+        # Always the same pieces: the last bit of a product depends on the rows beside it.
+        for row in range(0, self.rows, STANDARD_ROWS):
+            part = slice(row, row + STANDARD_ROWS)
+            np.matmul(self.x[part], whitening.basis, out=x[part])
+        y, offset = whitening.standard_rows(self.y, self.offset, self.part)
+        z = self.z if self.z is None or whitening.gate is None else self.z @ whitening.gate
+        return replace(self, x=x, y=y, z=z, offset=offset)
+
+    def mapped(self, change: Callable[[Block], Block]) -> MemorySource:
+        """The same units with other rows."""
+        return in_memory(change(self.as_block()))
+
+    def condensed(self, linear: bool = True) -> BlockSource:
+        """The rows as one block, in its shortest form."""
+        return condensed(self, linear)
+
+    def with_repeats(self) -> MemorySource:
+        """Groups that know which of their rows repeat, if many do."""
+        return with_repeats(self)
+
+
+def in_memory(block: Block) -> MemorySource:
+    """Serve the arrays of one large block in small ones."""
+    return MemorySource(**{f.name: getattr(block, f.name) for f in fields(MemorySource)})
 
 
 def with_repeats(source: MemorySource) -> MemorySource:
@@ -177,19 +232,9 @@ def with_repeats(source: MemorySource) -> MemorySource:
     return replace(source, repeats=distinct_rows(columns, source.opens))
 
 
-def standardised(raw: MemorySource, whitening: Whitening) -> MemorySource:
-    """The rows in standard coordinates, made block by block into one new array."""
-    x = np.empty_like(raw.x)
-    for _, _, row, end in raw.cuts:
-        np.matmul(raw.x[row:end], whitening.basis, out=x[row:end])
-    y, offset = whitening.standard_rows(raw.y, raw.offset, raw.part)
-    z = raw.z if raw.z is None or whitening.gate is None else raw.z @ whitening.gate
-    return replace(raw, x=x, y=y, z=z, offset=offset)
-
-
 def block_rows(p: int) -> int:
     """Rows of a block with p columns."""
-    return max(256, min(BLOCK_ROWS, BLOCK_VALUES // max(1, p)))
+    return max(LEAST_ROWS, min(BLOCK_ROWS, BLOCK_VALUES // max(1, p)))
 
 
 # Values that a stack of runs holds of one block, and products of regressors there: fewer keep
@@ -210,15 +255,19 @@ class BlockSource:
         """Yield the one block."""
         yield self.block
 
+    def with_columns(self, **columns: Any) -> BlockSource:
+        """The same rows with columns put in, or left out (None)."""
+        return BlockSource(replace(self.block, **columns))
+
     def sweep(self, task: Task[T], params: Any = None) -> T:
         """Run a task on the block."""
         stack = getattr(params, "coef", None)
         runs = 1 if stack is None else int(np.prod(stack.shape[:-1]))
-        rows = max(256, STACK_VALUES // runs)
+        rows = max(LEAST_ROWS, STACK_VALUES // runs)
         if isinstance(self.block, Block):
             pairs, p = self.block.pairs, self.block.x.shape[1]
             most = block_rows(p) if pairs is None else PAIR_VALUES // pairs.shape[1]
-            rows = min(rows, max(256, most))
+            rows = min(rows, max(LEAST_ROWS, most))
         if self.block.rows < 2 * rows or isinstance(self.block, SharedBlock):
             return task(self.block, params)
         return sweep(self._parts(rows), task, params)
@@ -231,16 +280,15 @@ class BlockSource:
             yield self.block.cut(first, min(first + each, units))
 
 
+def of_block(block: Block | GramBlock) -> BlockSource:
+    """Serve one block as a source of its own."""
+    return BlockSource(block)
+
+
 # Products of regressors, kept, let a whole stack of runs share one matrix
 # product; beyond this many bytes they are made anew on every pass. On 54,000 rows of
 # 9 columns, 19 MB of them, eight runs of the search take half the time.
 KEPT_BYTES = 64_000_000
-
-
-def condensing_pays(source: MemorySource) -> bool:
-    """Whether groups are long enough for cross products to be smaller than rows."""
-    p = source.x.shape[1]
-    return source.starts is not None and source.units * (p + 1) * (p + 2) < source.rows * p
 
 
 def condensed(source: MemorySource, linear: bool = True) -> BlockSource:

@@ -9,13 +9,15 @@ the responses as they are.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.families import Family
-from mixreg.sources import MemorySource
+from mixreg.sources.base import Source, per_unit
+from mixreg.sources.block import Block
+from mixreg.sources.tasks import numbers, responses
 
 Array = NDArray[np.float64]
 
@@ -26,16 +28,31 @@ FAR = 100.0
 QUANTILES = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
 
 
-def drawn_in(source: MemorySource, family: Family) -> MemorySource:
+def drawn_in(source: Source, family: Family) -> Source:
     """The rows with normal responses that are very far out drawn in; the same if none is."""
-    y = source.y
-    for each, at in family.by_response(source.part):
+    y, part = (per_unit(source, task) for task in (responses, numbers))
+    ranges, far = [], False
+    for each, at in family.by_response(part.astype(np.intp) if source.has("part") else None):
+        low, high = -np.inf, np.inf
         if each.additive:
-            low, high = _range(source.y[at])
-            if (source.y[at] < low).any() or (source.y[at] > high).any():
-                y = y.copy() if y is source.y else y
-                y[at] = np.clip(source.y[at], low, high)
-    return source if y is source.y else replace(source, y=y)
+            low, high = _range(y[at])
+            far |= bool((y[at] < low).any() or (y[at] > high).any())
+        ranges.append((low, high))
+    return source.mapped(DrawIn(np.array(ranges))) if far else source
+
+
+@dataclass(frozen=True, slots=True)
+class DrawIn:
+    """Responses within ranges, (responses, 2)."""
+
+    ranges: Array
+
+    def __call__(self, block: Block) -> Block:
+        """The block with responses drawn in."""
+        low, high = self.ranges.T if block.part is not None else self.ranges[0]
+        if block.part is not None:
+            low, high = low[block.part], high[block.part]
+        return replace(block, y=np.clip(block.y, low, high))
 
 
 def _range(y: Array) -> tuple[float, float]:

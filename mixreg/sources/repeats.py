@@ -40,6 +40,12 @@ def _hashes(columns: Sequence[Array]) -> Words:
     return words
 
 
+def unit_hashes(units: NDArray[np.intp], seed: int) -> Words:
+    """A whole number for each unit that only its number and the seed decide; no two are alike."""
+    origin = _mixed(np.array([seed % 2**64], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+    return _mixed(units.astype(np.uint64) + origin)
+
+
 def distinct_rows(
     columns: Sequence[Array], opens: NDArray[np.bool_] | None
 ) -> NDArray[np.intp] | None:

@@ -25,6 +25,25 @@ Array = NDArray[np.float64]
 
 RANK_TOLERANCE = 1e-10
 CONSTANT_TOLERANCE = 1e-10
+# Bits of coordinates and starts that are kept, and the condition of coordinates that can lose
+# the others.
+KEPT_BITS, MOST_CONDITION = 38, 1e4
+# Times that a solution is improved.
+REFINEMENTS = 2
+
+
+def steady(values: Any) -> Any:
+    """Values without their last digits, which depend on the order of additions.
+
+    Searches go apart on the last bit of what they begin with. Coordinates and starts need
+    not be exact, but they should be the same however rows are cut into blocks.
+    """
+    values = np.asarray(values, dtype=float)
+    size = np.abs(values).max(initial=0.0)
+    if not 0 < size < np.inf:
+        return values
+    unit = 2.0 ** (math.frexp(float(size))[1] - KEPT_BITS)
+    return np.round(values / unit) * unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +66,7 @@ class Triangle:
         """Join the factors of two sets of rows."""
         stacked = np.concatenate([self.factor, other.factor])
         return Triangle(
-            np.asarray(np.linalg.qr(stacked, mode="r")),
+            _factor(stacked),
             self.sum_y + other.sum_y,
             self.rows + other.rows,
         )
@@ -61,9 +80,15 @@ def triangle(block: Block, params: None = None) -> Triangle:
         weight = block.per_row(block.weight)
         rows, total = float(weight.sum()), float(weight @ block.y)
         v = v * np.sqrt(weight)[:, None]
-    if v.shape[0] < v.shape[1]:
-        v = np.concatenate([v, np.zeros((v.shape[1] - v.shape[0], v.shape[1]))])
-    return Triangle(np.asarray(np.linalg.qr(v, mode="r")), total, rows)
+    return Triangle(_factor(v), total, rows)
+
+
+def _factor(v: Array) -> Array:
+    """R of the QR decomposition, square also where rows are few, its diagonal not negative."""
+    missing = max(0, v.shape[1] - v.shape[0])
+    v = np.concatenate([v, np.zeros((missing, v.shape[1]))]) if missing else v
+    factor = np.asarray(np.linalg.qr(v, mode="r"))
+    return factor * np.where(np.diag(factor) < 0, -1.0, 1.0)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +176,12 @@ class Whitening:
         if self.gate is not None and gate.shape[-1] == self.gate.shape[0]:
             gate = _unmap(self.gate, gate)
         return Parameters(standard, params.dispersion / self.scale**2, gate)
+
+    def standard_block(self, block: Block) -> Block:
+        """Some rows in standard coordinates."""
+        y, offset = self.standard_rows(block.y, block.offset, block.part)
+        z = block.z if block.z is None or self.gate is None else block.z @ self.gate
+        return replace(block, x=block.x @ self.basis, y=y, z=z, offset=offset, pairs=None)
 
     def standard_rows(
         self, y: Array, offset: Array | None, part: NDArray[np.intp] | None
@@ -247,13 +278,26 @@ def whitening(
         raise InputError(
             f"the response has standard deviation {scale:.3g}, too extreme to square; rescale it"
         )
-    return Whitening(basis, shift, scale, constant, n, along / scale, (left / scale) ** 2)
+    if np.linalg.cond(basis / np.linalg.norm(basis, axis=0)) < MOST_CONDITION:
+        basis = np.apply_along_axis(steady, 0, basis)
+        shift, scale = float(steady(shift)), float(steady(scale))
+    pooled, variance = steady(along / scale), float(steady((left / scale) ** 2))
+    return Whitening(basis, shift, scale, constant, n, pooled, variance)
 
 
 def _unmap(basis: Array, values: Array) -> Array:
-    """Solve values = out @ basis' for the last axis."""
-    flat = values.reshape(-1, values.shape[-1])
-    return np.asarray(np.linalg.solve(basis, flat.T).T.reshape(values.shape))
+    """Solve values = out @ basis' for the last axis.
+
+    Polynomials in a year have coefficients of all sizes: rows are scaled to one size, and
+    what is left over is solved for again, in more digits.
+    """
+    size = 1 / np.abs(basis).max(axis=1)
+    scaled, flat = basis * size[:, None], (values.reshape(-1, values.shape[-1]) * size).T
+    found = np.linalg.solve(scaled, flat)
+    for _ in range(REFINEMENTS):
+        left = flat - np.dot(scaled.astype(np.longdouble), found)
+        found = found + np.linalg.solve(scaled, left.astype(float))
+    return np.asarray(found.T.reshape(values.shape), dtype=float)
 
 
 def for_family(linear: Whitening) -> Whitening:
@@ -303,20 +347,27 @@ def joined(parts: list[Whitening], shared: tuple[int, ...]) -> Whitening:
     )
 
 
-def gate_basis(z: Array, weight: Array | None, terms: tuple[str, ...]) -> Array:
+def gate_triangle(block: Block, params: None = None) -> Triangle:
+    """Task: the triangular factor of (z, 1) of a block's units."""
+    assert block.z is not None
+    v, total = np.column_stack([block.z, np.ones(block.units)]), float(block.units)
+    if block.weight is not None:
+        v, total = v * np.sqrt(block.weight)[:, None], float(block.weight.sum())
+    return Triangle(_factor(v), 0.0, total)
+
+
+def gate_basis(total: Triangle, terms: tuple[str, ...]) -> Array:
     """Coordinates in which concomitants are orthonormal, a constant first if there is one."""
-    units, q = z.shape
-    rows = np.column_stack([z, np.ones(units)])
-    total = float(units)
-    if weight is not None:
-        rows, total = rows * np.sqrt(weight)[:, None], float(weight.sum())
-    rows = np.concatenate([rows, np.zeros((max(0, q + 1 - units), q + 1))])
-    factor = np.asarray(np.linalg.qr(rows, mode="r")) / np.sqrt(total)
+    q = len(terms)
+    factor = total.factor / np.sqrt(total.rows)
     check_rank(factor[:q, :q], terms)
     ones, rotation = factor[:q, q], np.eye(q)
     if abs(factor[q, q]) < CONSTANT_TOLERANCE:
         rotation = _rotation_to(ones / np.linalg.norm(ones))
-    return np.asarray(solve_triangular(factor[:q, :q], rotation))
+    basis = np.asarray(solve_triangular(factor[:q, :q], rotation))
+    if np.linalg.cond(basis / np.linalg.norm(basis, axis=0)) < MOST_CONDITION:
+        basis = np.apply_along_axis(steady, 0, basis)
+    return basis
 
 
 def _rotation_to(direction: Array) -> Array:

@@ -27,6 +27,7 @@ from mixreg.jobs.solve import Problem
 from mixreg.mixture.gate import make_gate
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
+from mixreg.sources import Source, in_memory
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
 from mixreg.table.responses import (
@@ -194,11 +195,13 @@ class Declaration:
         self.gate_design = None if gate is None else gate[0]
         z = None if gate is None else gate[1]
         parts = [declare(g.table, g.columns, g.family, z, k, self.noise) for g in given]
-        sources = [part.source for part in parts]
-        self.k = min(check_k(k, source) for source in sources)
+        blocks = [part.block for part in parts]
+        self.k = min(check_k(k, in_memory(block)) for block in blocks)
         self.units, self.sets, self.offset = parts[0].units, parts[0].sets, parts[0].offset
-        self.design, self.source = joint_design(given), stacked(sources)
-        self.regressors = parts[0].regressors if len(parts) == 1 else self.source.x
+        self.design = joint_design(given)
+        rows = stacked(blocks)
+        self.source: Source = in_memory(rows)
+        self.regressors = parts[0].regressors if len(parts) == 1 else rows.x
         self.responses, design = make_responses(given, parts), self.design
         check_attributes(design, self.source)
         common = shared_terms(shared, design)

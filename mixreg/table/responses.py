@@ -21,9 +21,18 @@ from mixreg.jobs.options import number, yes_or_no
 from mixreg.jobs.solve import surrogate
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.sources import MemorySource
+from mixreg.sources import Source
+from mixreg.sources.block import Block
 from mixreg.sources.outliers import drawn_in
-from mixreg.sources.standard import Whitening, for_family, gate_basis, joined, triangle, whitening
+from mixreg.sources.standard import (
+    Whitening,
+    for_family,
+    gate_basis,
+    gate_triangle,
+    joined,
+    triangle,
+    whitening,
+)
 from mixreg.table import design as designs
 from mixreg.table.rows import Declared, RowColumns, known_by_group, whole_sets
 
@@ -213,7 +222,7 @@ def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[R
             each.names,
             slice(start, end),
             part.offset,
-            part.source.trials is not None,
+            part.block.trials is not None,
             each.family.background(y),
             float(y.min()),
         )
@@ -235,17 +244,17 @@ def joint_family(given: Sequence[Given], shared: tuple[int, ...], equal: bool) -
     )
 
 
-def stacked(sources: Sequence[MemorySource]) -> MemorySource:
+def stacked(blocks: Sequence[Block]) -> Block:
     """Rows of all responses in turns, each with regressors of its own."""
-    first, count = sources[0], len(sources)
+    first, count = blocks[0], len(blocks)
     if count == 1:
         return first
-    if any((source.weight is None) != (first.weight is None) for source in sources):
+    if any((block.weight is None) != (first.weight is None) for block in blocks):
         raise InputError("weights were taken for trials; give trials= for the proportions")
-    rows, ends = first.rows, np.cumsum([source.x.shape[1] for source in sources])
+    rows, ends = first.rows, np.cumsum([block.x.shape[1] for block in blocks])
     x = np.zeros((rows * count, ends[-1]))
-    for i, (source, end) in enumerate(zip(sources, ends, strict=True)):
-        x[i::count, end - source.x.shape[1] : end] = source.x
+    for i, (block, end) in enumerate(zip(blocks, ends, strict=True)):
+        x[i::count, end - block.x.shape[1] : end] = block.x
 
     def turns(values: list[Array | None], absent: float) -> Array | None:
         if all(each is None for each in values):
@@ -253,23 +262,23 @@ def stacked(sources: Sequence[MemorySource]) -> MemorySource:
         filled = [np.full(rows, absent) if each is None else each for each in values]
         return np.ascontiguousarray(np.column_stack(filled).ravel())
 
-    y = turns([source.y for source in sources], 0.0)
+    y = turns([block.y for block in blocks], 0.0)
     assert y is not None
     starts = np.arange(rows) if first.starts is None else first.starts
-    return MemorySource(
+    return Block(
         x,
         y,
         first.weight,
         count * starts,
-        offset=turns([source.offset for source in sources], 0.0),
-        trials=turns([source.trials for source in sources], 1.0),
+        offset=turns([block.offset for block in blocks], 0.0),
+        trials=turns([block.trials for block in blocks], 1.0),
         part=np.tile(np.arange(count), rows),
         z=first.z,
         known=first.known,
     )
 
 
-def standard_coordinates(source: MemorySource, family: Family, layout: Layout) -> Whitening:
+def standard_coordinates(source: Source, family: Family, layout: Layout) -> Whitening:
     """The coordinates in which a model is fitted to some rows."""
     responses = family.by_regressor(len(layout.terms))
     if len(responses) > 1:
@@ -277,19 +286,19 @@ def standard_coordinates(source: MemorySource, family: Family, layout: Layout) -
         for i, (each, size) in enumerate(responses):
             own = slice(first, first + size)
             common = tuple(j - first for j in layout.shared if first <= j < first + size)
-            alone = _response_rows(source, i, len(responses), own)
+            alone = source.mapped(OneResponse(i, len(responses), own))
             parts.append(_coordinates(alone, each, layout, layout.terms[own], common))
             first += size
         white = joined(parts, layout.shared)
     else:
         white = _coordinates(source, family, layout, layout.terms, layout.shared)
-    if source.z is None:
+    if not source.has("z"):
         return white
-    return replace(white, gate=gate_basis(source.z, source.weight, layout.gate))
+    return replace(white, gate=gate_basis(source.sweep(gate_triangle), layout.gate))
 
 
 def _coordinates(
-    source: MemorySource,
+    source: Source,
     family: Family,
     layout: Layout,
     terms: tuple[str, ...],
@@ -307,14 +316,29 @@ def _coordinates(
     return for_family(white)
 
 
-def _response_rows(source: MemorySource, i: int, count: int, columns: slice) -> MemorySource:
-    """The rows of one response out of `count` that take turns."""
-    mine = slice(i, None, count)
-    return MemorySource(
-        source.x[mine, columns],
-        source.y[mine],
-        source.weight,
-        None if source.starts is None else source.starts // count,
-        offset=None if source.offset is None else source.offset[mine],
-        trials=None if source.trials is None else source.trials[mine],
-    )
+@dataclass(frozen=True, slots=True)
+class OneResponse:
+    """The rows of one response out of several that take turns, with its own regressors.
+
+    Attributes
+    ----------
+    number, count : int
+        Which response, out of how many.
+    columns : slice
+    """
+
+    number: int
+    count: int
+    columns: slice
+
+    def __call__(self, block: Block) -> Block:
+        """The rows of a block."""
+        mine = slice(self.number, None, self.count)
+        return Block(
+            block.x[mine, self.columns],
+            block.y[mine],
+            block.weight,
+            None if block.starts is None else block.starts // self.count,
+            offset=None if block.offset is None else block.offset[mine],
+            trials=None if block.trials is None else block.trials[mine],
+        )

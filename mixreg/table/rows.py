@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.families import Family
-from mixreg.sources import MemorySource
+from mixreg.sources.block import Block
 from mixreg.table.design import Table
 from mixreg.table.units import Units, column, make_units, plain_value, present
 
@@ -78,7 +78,7 @@ def known_by_group(given: RowColumns, data: pd.DataFrame | None, namespace: Any)
 class Declared:
     """Rows in the order of the fit, what gets a label, and regressors as they were given."""
 
-    source: MemorySource
+    block: Block
     units: Units
     offset: Array | None
     sets: NDArray[np.intp] | None
@@ -127,7 +127,7 @@ def declare(
     groups = columns.groups if columns.groups is not None else columns.choice_set
     units = make_units(groups, columns.weights, table.kept, table.index, sets)
     check_range(family, table.y, trials, table.index)
-    source = MemorySource(
+    block = Block(
         units.sort(table.x),
         units.sort(table.y),
         units.weight,
@@ -136,20 +136,20 @@ def declare(
         z=None if z is None else units.to_units(z, "concomitants vary"),
         known=known_codes(columns.known_labels, units, table, k, noise),
     )
-    given = source.x
-    source = _with_offset(source, family, None if offset is None else units.sort(offset))
+    given = block.x
+    block = _with_offset(block, family, None if offset is None else units.sort(offset))
     if sets is not None:
-        source = in_sets(source, units.sort(sets), units.sort(np.asarray(table.index)))
-    return Declared(source, units, offset, sets, given)
+        block = in_sets(block, units.sort(sets), units.sort(np.asarray(table.index)))
+    return Declared(block, units, offset, sets, given)
 
 
-def _with_offset(source: MemorySource, family: Family, offset: Array | None) -> MemorySource:
+def _with_offset(block: Block, family: Family, offset: Array | None) -> Block:
     if offset is None:
-        return source
+        return block
     if family.linear:
         # A linear fit moves the response instead.
-        return replace(source, y=source.y - offset)
-    return replace(source, offset=offset)
+        return replace(block, y=block.y - offset)
+    return replace(block, offset=offset)
 
 
 def _trials(columns: RowColumns, family: Family, table: Table) -> tuple[RowColumns, Array | None]:
@@ -224,17 +224,17 @@ def whole_sets(table: Table, columns: RowColumns, family: Family) -> Table:
     return replace(table, x=table.x[keep], y=table.y[keep], index=table.index[keep], kept=whole)
 
 
-def in_sets(source: MemorySource, codes: NDArray[np.intp], index: Any) -> MemorySource:
+def in_sets(block: Block, codes: NDArray[np.intp], index: Any) -> Block:
     """Mark where choice sets begin; centre the attributes within them."""
     opens = np.concatenate([[True], codes[1:] != codes[:-1]])
     starts = np.flatnonzero(opens)
     sizes = np.diff(starts, append=len(codes))
-    chosen = np.add.reduceat(source.y, starts)
+    chosen = np.add.reduceat(block.y, starts)
     bad = np.flatnonzero((chosen != 1) | (sizes < 2))
-    odd = np.flatnonzero((source.y != 0) & (source.y != 1))
+    odd = np.flatnonzero((block.y != 0) & (block.y != 1))
     if odd.size:
         raise InputError(
-            f"the response is {source.y[odd[0]]:g} in row {plain_value(index[odd[0]])!r}; with "
+            f"the response is {block.y[odd[0]]:g} in row {plain_value(index[odd[0]])!r}; with "
             "family 'choice' it is 1 for the alternative chosen and 0 for the others"
         )
     if bad.size:
@@ -251,8 +251,8 @@ def in_sets(source: MemorySource, codes: NDArray[np.intp], index: Any) -> Memory
             "sets are like that); each set needs two or more alternatives and one of them chosen. "
             "If sets are numbered within respondents, give groups="
         )
-    means = np.add.reduceat(source.x, starts, axis=0) / sizes[:, None]
-    return replace(source, x=source.x - np.repeat(means, sizes, axis=0), opens=opens)
+    means = np.add.reduceat(block.x, starts, axis=0) / sizes[:, None]
+    return replace(block, x=block.x - np.repeat(means, sizes, axis=0), opens=opens)
 
 
 def known_codes(

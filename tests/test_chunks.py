@@ -1,0 +1,236 @@
+"""How rows are cut into blocks changes no number of a result.
+
+Sums differ in their last digits with the order of additions. Coordinates and starts lose
+these digits, decisions have tolerances, and a fit ends with a Newton step to the maximum
+itself; what is left is rounding.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mixreg import MixReg
+from mixreg.sources import memory
+
+ROWS, GROUP = 320, 4
+SMALL, WHOLE = 64, 10**9
+TERMS = " ~ x1 + x2"
+
+
+def table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
+    """Groups of four rows in two segments, with a response for every family."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(rows // GROUP), GROUP)
+    x1, x2, offset = rng.standard_normal((3, rows))
+    age = rng.standard_normal(rows // GROUP)
+    second = (rng.random(rows // GROUP) < 1 / (1 + np.exp(-0.3 - age)))[group]
+    eta = np.where(second, 1 + 0.8 * x1 - 0.3 * x2, -0.2 - 0.6 * x1 - 0.3 * x2)
+    trials, success = rng.integers(3, 9, rows), 1 / (1 + np.exp(-1.5 * eta))
+    utility = np.where(second, 1.5 * x1 - x2, -2 * x1) + rng.gumbel(size=rows)
+    best = utility.reshape(-1, 2).argmax(axis=1)
+    named = np.arange(rows // GROUP)[group] % 9 == 0
+    return pd.DataFrame(
+        {
+            "x1": x1,
+            "x2": x2,
+            "offset": 0.2 * offset,
+            "group": group,
+            "age": age[group],
+            "weight": rng.integers(1, 4, rows // GROUP)[group],
+            "known": np.where(named, second + 1, np.nan),
+            "set": np.arange(rows) // 2,
+            "y": eta + 0.4 * rng.standard_normal(rows),
+            "odd": np.where(group % 12 == 5, rng.uniform(-9, 9, rows), eta + 0.4 * offset),
+            "exact": eta,
+            "count": rng.poisson(np.exp(eta)),
+            "wide": rng.negative_binomial(3, 3 / (3 + np.exp(eta))),
+            "share": rng.binomial(trials, success) / trials,
+            "trials": trials,
+            "positive": rng.gamma(4, np.exp(eta) / 4),
+            "chosen": (np.arange(2) == best[:, None]).ravel().astype(float),
+        }
+    )
+
+
+FAMILIES = {
+    "gaussian": ("y", {}),
+    "poisson": ("count", {}),
+    "negativebinomial": ("wide", {}),
+    "binomial": ("share", {"trials": "trials"}),
+    "gamma": ("positive", {"link": "log"}),
+    "choice": ("chosen", {"choice_set": "set"}),
+}
+OPTIONS = {
+    "plain": {},
+    "groups": {"groups": "group"},
+    "weights": {"groups": "group", "weights": "weight"},
+    "offset": {"groups": "group", "offset": "offset"},
+    "concomitant": {"groups": "group", "concomitant": "~ age"},
+    "shared": {"groups": "group", "shared": ["x2"]},
+    "only": {"groups": "group", "only": {"x2": [1]}},
+    "known": {"groups": "group", "known_labels": "known"},
+    "noise": {"groups": "group", "noise": True},
+}
+# Without groups, choices between two alternatives separate a component from the other.
+ODD = {("choice", "plain"), ("choice", "offset"), ("choice", "only"), ("choice", "noise")}
+
+
+def cases() -> dict[str, tuple]:
+    """Formula, declaration, and arguments of `fit`, by name."""
+    found = {}
+    for family, (response, own) in FAMILIES.items():
+        for name, option in OPTIONS.items():
+            if (family, name) not in ODD:
+                declared = {"family": family, **own, **option}
+                found[f"{family}-{name}"] = (response + TERMS, declared, {})
+    # Without odd rows the background's share runs off to zero, and its logit to infinity.
+    found["gaussian-noise"] = ("odd" + TERMS, OPTIONS["noise"], {})
+    for method, names in (
+        ("altmin", ("plain", "groups", "weights", "concomitant", "shared", "known")),
+        ("vb", ("plain", "groups", "weights", "known")),
+    ):
+        for name in names:
+            found[f"{method}-{name}"] = ("y" + TERMS, OPTIONS[name], {"method": method})
+    poisson = {"family": "poisson", "groups": "group"}
+    found["altmin-poisson"] = ("count" + TERMS, poisson, {"method": "altmin"})
+    for name in ("plain", "groups", "weights", "concomitant"):
+        several = {"family": ["gaussian", "poisson"], **OPTIONS[name]}
+        found[f"joint-{name}"] = (["y ~ x1 + x2", "count ~ x1"], several, {})
+    found["inverse"] = ("positive" + TERMS, {"family": "gamma"}, {})
+    found["log"] = ("positive" + TERMS, {"link": "log"}, {})
+    found["equal"] = ("y" + TERMS, {"equal_variance": True}, {})
+    found["robust"] = ("y" + TERMS, {}, {"cov_type": "robust"})
+    found["exact"] = ("exact" + TERMS, {}, {})
+    found["exact-altmin"] = ("exact" + TERMS, {}, {"method": "altmin"})
+    return found
+
+
+CASES = cases()
+
+
+def fitted(monkeypatch, rows, data, case, k=2, **options):
+    """A fit with blocks of so many rows; the default if None."""
+    formula, declared, fit = case
+    with monkeypatch.context() as patch:
+        if rows is not None:
+            patch.setattr(memory, "block_rows", lambda p: rows)
+        model = MixReg.from_formula(formula, data, k=k, **declared)
+        return model.fit(**{"n_init": 2, **fit, **options})
+
+
+def close(one, other):
+    """Equal to 1e-9, of each number or of the numbers beside it."""
+    one, other = np.asarray(one, dtype=float), np.asarray(other, dtype=float)
+    finite = np.isfinite(other)
+    assert_array_equal(one[~finite], other[~finite])
+    size = np.abs(other[finite]).max(initial=0.0)
+    assert_allclose(one[finite], other[finite], rtol=1e-9, atol=1e-9 * min(size, 1.0))
+
+
+def assert_same(one, other):
+    for name in ("params", "bse", "weights", "posterior", "coefficients", "scale"):
+        close(getattr(one, name), getattr(other, name))
+    for name in ("llf", "aic", "bic", "icl", "entropy"):
+        close(getattr(one, name), getattr(other, name))
+    close(one.cov_params(), other.cov_params())
+    assert_array_equal(one.labels, other.labels)
+    for name in ("exact", "certified", "binds", "empty", "suspects"):
+        assert getattr(one.solution, name) == getattr(other.solution, name), name
+    assert one.solution.fit.reason == other.solution.fit.reason
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_of_64_rows_change_nothing(name, monkeypatch):
+    # All rows of so small a table are one block by default.
+    data = table()
+    default = fitted(monkeypatch, None, data, CASES[name])
+    assert len(list(default.model.source.blocks())) == 1
+    assert_same(fitted(monkeypatch, SMALL, data, CASES[name]), default)
+
+
+@pytest.mark.parametrize(
+    "name", ["gaussian-plain", "gaussian-groups", "poisson-concomitant", "altmin-plain", "vb-plain"]
+)
+def test_small_blocks_default_blocks_and_one_block_agree(name, monkeypatch):
+    data = table(10_000)
+    fits = [fitted(monkeypatch, rows, data, CASES[name]) for rows in (SMALL, None, WHOLE)]
+    for other in fits[1:]:
+        assert_same(fits[0], other)
+
+
+@pytest.mark.parametrize("name", ["poisson-groups", "altmin-plain"])
+def test_a_component_too_many_ends_at_the_same_maximum(name, monkeypatch):
+    data, case = table(10_000), CASES[name]
+    one, other = (fitted(monkeypatch, rows, data, case, k=3) for rows in (SMALL, None))
+    assert_same(one, other)
+
+
+def test_samples_do_not_depend_on_blocks(monkeypatch):
+    model = MixReg.from_formula("y" + TERMS, table(), k=2, groups="group", known_labels="known")
+    sizes = []
+    for rows in (SMALL, WHOLE):
+        monkeypatch.setattr(memory, "block_rows", lambda p, rows=rows: rows)
+        part = model.source.sample(80, seed=3)
+        sizes.append(part.as_block())
+    assert_array_equal(sizes[0].x, sizes[1].x)
+    assert (sizes[0].known >= 0).any()
+    assert not np.array_equal(model.source.sample(80, seed=4).as_block().y, sizes[0].y)
+
+
+# The last passes
+
+
+def passes_after(monkeypatch, case, data, **options):
+    """Passes over all rows after the final run has ended, and the results."""
+    from mixreg.jobs import solve
+
+    count, began = [], []
+    sweep, ended = memory.MemorySource.sweep, solve.at_the_maximum
+
+    def counting(self, task, params=None):
+        if began and self.rows == len(data):
+            count.append(task)
+        return sweep(self, task, params)
+
+    def begin(*arguments):
+        found = ended(*arguments)
+        began.append(True)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memory.MemorySource, "sweep", counting)
+        patch.setattr(solve, "at_the_maximum", begin)
+        res = fitted(patch, None, data, case, **options)
+    return count, res
+
+
+@pytest.mark.parametrize("name", ["gaussian-plain", "poisson-groups", "gaussian-concomitant"])
+def test_two_passes_after_the_last_step(name, monkeypatch):
+    count, res = passes_after(monkeypatch, CASES[name], table(2_000))
+    assert res.converged
+    assert len(count) <= 2
+
+
+@pytest.mark.parametrize("name", ["gaussian-weights", "choice-groups", "joint-concomitant"])
+def test_the_last_pass_adds_up_what_labels_say(name, monkeypatch):
+    res = fitted(monkeypatch, SMALL, table(), CASES[name])
+    last, posterior = res.solution.last, res.group_posterior.to_numpy()
+    weight = res.model.units.weight
+    weight = np.ones(len(posterior)) if weight is None else weight
+    assert last.labels.entropy == pytest.approx(res.entropy, rel=1e-9)
+    assert_array_equal(last.labels.units, res.group_labels.value_counts().sort_index())
+    assert_allclose(last.labels.joint.sum(axis=0), weight @ posterior, rtol=1e-9)
+    assert_allclose(last.gate.average, res.weights, rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_the_likelihood_is_that_of_the_parameters_reported(scale, monkeypatch):
+    # A cubic in a year: columns of sizes from 1 to 10,000 million, all but dependent.
+    data = table(1_000)
+    data["year"] = 1990 + np.arange(1_000) % 30
+    late = (data.year - 2005) / 10
+    data["y"] = late**3 - late + np.where(data.x1 > 0, 1, -1) + 0.3 * scale * data.y
+    case = ("y ~ year + I(year**2) + I(year**3)", {}, {})
+    res = fitted(monkeypatch, None, data, case)
+    assert res.model.loglike(res.params) == pytest.approx(res.llf, rel=1e-11)

@@ -1,0 +1,127 @@
+"""Sources own rows: who may know what of them, read from the text of the package.
+
+What does not keep to a rule yet is listed beside it. A list may only shrink: an entry that
+is no longer needed fails the test too.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mixreg
+from mixreg.sources import base, memory
+from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS
+
+ROOT = Path(mixreg.__file__).parent
+TREES = {
+    str(path.relative_to(ROOT)): ast.parse(path.read_text())
+    for path in sorted(ROOT.rglob("*.py"))
+    if "sources" not in path.relative_to(ROOT).parts
+}
+CONCRETE = {
+    name
+    for name, thing in vars(memory).items()
+    if isinstance(thing, type) and name.endswith("Source") and thing is not base.Source
+}
+COLUMNS = {*ROW_FIELDS, *UNIT_FIELDS, "starts"}
+# Names that hold a source wherever they occur.
+SOURCES = {"source", "raw", "near", "sample", "linear"}
+
+# PyMC builds one graph of all rows; draws come from one stream of random numbers.
+NEED_ALL_ROWS = {"ppl/pymc_model.py", "report/drawing.py"}
+# A search looks at samples, and at views, as one block.
+LOOK_AT_ONE_BLOCK = {
+    "search/candidates.py",
+    "search/cells.py",
+    "search/course.py",
+    "search/grouped.py",
+    "search/levels.py",
+    "search/moves.py",
+    "search/stand_in.py",
+}
+# Two fits are of the same data if all their columns are equal.
+COMPARE_COLUMNS = {"inference/lrtest.py"}
+
+
+def attributes(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Last name before each attribute, and the attribute: `a.source.x` is ("source", "x")."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            name = getattr(owner, "attr", getattr(owner, "id", ""))
+            yield name, node.attr
+
+
+def names(tree: ast.AST) -> Iterator[str]:
+    """Every name that a module mentions or imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from (name for name in CONCRETE if name in node.value)
+
+
+def modules(tree: ast.AST) -> Iterator[str]:
+    """Every module that a module imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_there_are_modules_and_sources_to_look_at():
+    assert len(TREES) > 80
+    assert {"MemorySource", "BlockSource"} <= CONCRETE
+    assert {"x", "y", "weight", "z", "known", "starts"} <= COLUMNS
+
+
+@pytest.mark.parametrize("path", TREES)
+def test_nobody_names_a_concrete_source(path):
+    assert not CONCRETE & set(names(TREES[path]))
+    assert "mixreg.sources.memory" not in set(modules(TREES[path]))
+
+
+@pytest.mark.parametrize("path", TREES)
+def test_nobody_indexes_the_rows_of_a_source(path):
+    assert not [
+        (owner, name)
+        for owner, name in attributes(TREES[path])
+        if owner in SOURCES and name in COLUMNS
+    ]
+
+
+@pytest.mark.parametrize("path", TREES)
+def test_no_task_carries_an_array_that_it_indexes_by_units(path):
+    assert ("block", "first") not in set(attributes(TREES[path]))
+
+
+def users(wanted: set[tuple[str, str]] | set[str]) -> set[str]:
+    """Modules that use an attribute, maybe of something of a certain name."""
+    found = set()
+    for path, tree in TREES.items():
+        pairs = set(attributes(tree))
+        if wanted & pairs or wanted & {name for _, name in pairs}:
+            found.add(path)
+    return found
+
+
+def test_only_those_on_the_list_ask_for_all_rows():
+    assert users({"as_block", "blocks"}) == NEED_ALL_ROWS
+
+
+def test_only_a_search_looks_at_one_block():
+    assert users({("source", "block"), ("condensed", "block")}) == LOOK_AT_ONE_BLOCK
+
+
+def test_columns_are_compared_in_one_place():
+    found = {
+        path for path, tree in TREES.items() if {"ROW_FIELDS", "UNIT_FIELDS"} & set(names(tree))
+    }
+    assert found == COMPARE_COLUMNS
