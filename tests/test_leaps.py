@@ -129,7 +129,7 @@ def test_runs_with_leaps_do_not_depend_on_their_neighbours():
 # Runs that are let go
 
 
-def many_runs(runs: int = 24):
+def many_runs(runs: int = 72):
     rng = np.random.default_rng(0)
     x = np.column_stack([np.ones(400), rng.standard_normal((400, 3))])
     coef = np.array([[2.0, 1, 0, 1], [-2.0, 0, 1, -1], [0.0, -1, -1, 2]])[rng.integers(0, 3, 400)]

@@ -22,6 +22,10 @@ from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
 
+# Steps that settle a run on many rows, at most; the gains at which they end, and beyond which
+# they are not begun; and what may be left.
+SETTLING, SETTLED, WORTH_SETTLING, NEARLY = 6, 1e-18, 1e-4, 1e-13
+
 
 @dataclass(frozen=True, slots=True)
 class Newton:
@@ -137,9 +141,31 @@ class ChordNewton:
         rounding = 1e-14 * (1 + abs(float(sums.objective[0])))
         return ["converged" if gain < max(1e-3 * control.tol * self.rows, rounding) else None]
 
+    def settled(self, source: Swept, params: Parameters) -> tuple[Parameters, bool]:
+        """Steps from where a run stopped until what they gain is rounding; whether it is.
+
+        When a run stops depends on the last digits of its sums; where it settles does not.
+        """
+        before, gain = WORTH_SETTLING, np.inf
+        for _ in range(SETTLING):
+            sums = self.sweep(source, 0, params.stacked())
+            score = self._score(sums, params)
+            step = _ascent(self.values, self.vectors, score)
+            gain = 0.5 * float(step @ score)
+            if not gain < before:
+                return params, gain < NEARLY
+            params = self.layout.unpack(self.layout.pack(params) + step)
+            if gain < SETTLED:
+                break
+            before = 0.25 * gain
+        return params, gain < NEARLY
+
     def _step(self, sums: MixtureStatistics, params: Parameters) -> Array:
+        return _ascent(self.values, self.vectors, self._score(sums, params))
+
+    def _score(self, sums: MixtureStatistics, params: Parameters) -> Array:
         score = self.mixture.score(sums.family, sums.count, sums.gate, params)
-        return _ascent(self.values, self.vectors, score @ self.layout.contraction())
+        return np.asarray(score @ self.layout.contraction())
 
 
 def _ascent(values: Array, vectors: Array, score: Array) -> Array:

@@ -31,7 +31,7 @@ def run_em(
     progress: Progress | None = None,
 ) -> Fit:
     """EM, then Newton steps, then EM again if the steps did not settle it."""
-    many = source.rows > MANY_ROWS and mixture.family.moments
+    many = has_many(source, mixture)
     sooner = many and control.tol <= HANDOVER
     first = replace(control, tol=max(control.tol, SOONER if sooner else HANDOVER), leaps=True)
     fit, em = _first_run(source, mixture, start, first, progress)
@@ -56,6 +56,11 @@ def run_em(
     return joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
 
 
+def has_many(source: Source, mixture: Mixture) -> bool:
+    """Whether rows are so many that Newton's steps share one information."""
+    return source.rows > MANY_ROWS and mixture.family.moments
+
+
 def _shared_steps(
     source: Source, mixture: Mixture, layout: Layout, fit: Fit, control: Control
 ) -> Fit:
@@ -69,6 +74,9 @@ def _shared_steps(
     end = iterate(source, newton, fit.params.stacked(), steps)[0]
     if mixture.family.bound_binds(end.params):
         return replace(fit, reason="max_iter")
+    if end.reason == "converged":
+        params, done = newton.settled(source, end.params)
+        end = replace(end, params=params, reason="converged" if done else "max_iter")
     return joined(fit, end)
 
 

@@ -141,6 +141,14 @@ def last_pass(
     return LastPass(*source.sweep(Together(tuple(tasks)), params).sums)
 
 
+def ending_sums(
+    source: Source, mixture: Mixture, params: Parameters
+) -> tuple[MixtureStatistics, GateSums]:
+    """Sums where a run ended: of units, and of class probabilities."""
+    soft, gate = source.sweep(Together((AtOne(SoftAssignment(mixture)), gate_sums)), params).sums
+    return soft, gate
+
+
 def last_step(
     source: Source, mixture: Mixture, layout: Layout, params: Parameters
 ) -> tuple[Parameters, MixtureStatistics, GateSums]:

@@ -15,12 +15,18 @@ from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, Sof
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.priors import Priors
 from mixreg.estimators.pruning import run_vb
-from mixreg.estimators.runs import run_altmin, run_em, run_resampled, standard_layout
+from mixreg.estimators.runs import (
+    has_many,
+    run_altmin,
+    run_em,
+    run_resampled,
+    standard_layout,
+)
 from mixreg.estimators.variational import Variational
 from mixreg.exact.certificate import certified, find_own_rows
 from mixreg.exact.reasons import Reason, find_reasons, tight_components
 from mixreg.inference.averages import GateSums, average_gate
-from mixreg.inference.last_pass import LastPass, last_pass, last_step
+from mixreg.inference.last_pass import LastPass, ending_sums, last_pass, last_step
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
@@ -233,6 +239,11 @@ def at_the_maximum(source: Source, mixture: Mixture, fit: Fit) -> Ended:
     """The fit with a last Newton step taken, if it ended near a maximum within bounds."""
     if fit.reason != "converged" or mixture.family.bound_binds(fit.params):
         return Ended(fit)
+    if has_many(source, mixture):
+        # Such a run has settled, and information of all rows costs as much as ten passes.
+        if not mixture.gate_terms:
+            return Ended(fit)
+        return Ended(fit, *ending_sums(source, mixture, fit.params))
     layout = standard_layout(mixture, fit.params)
     params, soft, gate = last_step(source, mixture, layout, fit.params)
     if mixture.family.bound_binds(params):
