@@ -12,19 +12,14 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
-from mixreg.estimators.expectation import Posterior, SoftAssignment
+from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.priors import Priors
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.information import TakeInformation
-from mixreg.jobs.options import (
-    check_cov_type,
-    cluster_codes,
-    flat,
-    make_options,
-    make_start,
-)
+from mixreg.jobs.options import check_cov_type, cluster_codes, flat, make_options, make_start
 from mixreg.jobs.solve import Options, Solution
 from mixreg.ppl.pymc_model import to_pymc
+from mixreg.report.fitted import make_fitted
 from mixreg.results import MixRegResults
 from mixreg.table.declaration import Declaration
 
@@ -165,7 +160,7 @@ class MixReg(Declaration):
         progress : bool
             Show a progress bar.
         """
-        source, units, white = self.source, self.units, self._whitening
+        source, units, white = self.source, self.units, self.whitening
         start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
         check_cov_type(cov_type, method)
@@ -194,13 +189,12 @@ class MixReg(Declaration):
                 problem, self.layout, options, cov_type, clusters, report if progress else None
             )
         self._warn(solution)
-        return self._results(solution, estimated, options)
+        return self.results(solution, estimated, options)
 
-    def _results(self, solution: Solution, estimated: Estimate, options: Options) -> MixRegResults:
+    def results(self, solution: Solution, estimated: Estimate, options: Options) -> MixRegResults:
         """Put a finished fit and the model together."""
-        task = Posterior(self.mixture, hard=options.method == "altmin")
-        posterior = self.source.sweep(task, estimated.params).join()
-        return MixRegResults(self, solution, estimated, posterior, options)
+        fitted = make_fitted(self, solution, estimated, options)
+        return MixRegResults(self, fitted, solution, options)
 
     def _warn(self, solution: Solution) -> None:
         fit = solution.fit

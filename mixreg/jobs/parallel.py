@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from mixreg.jobs.options import whole
+from mixreg.table.checks import whole
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from mixreg.errors import NotAvailableError
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
-from mixreg.table.responses import check_one_response
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
+from mixreg.report.estimates import Estimates
 
 Array = NDArray[np.float64]
 
@@ -39,21 +36,21 @@ def arviz() -> Any:
     return az
 
 
-def to_arviz(res: MixRegResults, n: int, seed: int) -> Any:
+def to_arviz(res: Estimates, n: int, seed: int) -> Any:
     """Draws of a fit as ArviZ data; see `MixRegResults.to_arviz`."""
-    check_one_response(res.model, "to_arviz")
+    res.spec.check_one_response("to_arviz")
     vectors = draw_vectors(res, n, seed)
-    return inference_data(res, stack_of(res.model.layout, vectors), 1, seed)
+    return inference_data(res, stack_of(res.spec.layout, vectors), 1, seed)
 
 
 def inference_data(
-    res: MixRegResults, stack: Parameters, chains: int, seed: int, extra: Any = None
+    res: Estimates, stack: Parameters, chains: int, seed: int, extra: Any = None
 ) -> Any:
     """ArviZ data of draws that are aligned with the fit.
 
     Parameters
     ----------
-    res : MixRegResults
+    res : Estimates
     stack : Parameters
         Draws in the user's units, one chain after another.
     chains : int
@@ -62,7 +59,7 @@ def inference_data(
     extra : dict, optional
         More groups, such as sample_stats.
     """
-    check_one_response(res.model, "to_arviz")
+    res.spec.check_one_response("to_arviz")
     az = arviz()
     model = res.model
     draws = stack.coef.shape[1] // chains
@@ -92,7 +89,7 @@ def inference_data(
         ({"log_likelihood": pointwise}, {name: [unit]}),
         ({"observed_data": {name: observed(res)}}, {name: ["row"]}),
         (
-            {"constant_data": {"labels": res._unit_labels, "probability": res._posterior.T}},
+            {"constant_data": {"labels": res.unit_labels, "probability": res.unit_posterior.T}},
             {"labels": [unit], "probability": [unit, "class"]},
         ),
     ]
@@ -107,7 +104,7 @@ def inference_data(
     return data
 
 
-def observed(res: MixRegResults) -> Array:
+def observed(res: Estimates) -> Array:
     """Responses in the user's order and units."""
     model = res.model
     y = model.units.unsort(model.source.y)
@@ -116,7 +113,7 @@ def observed(res: MixRegResults) -> Array:
     return np.asarray(y)
 
 
-def variables(res: MixRegResults, stack: Parameters) -> dict[str, Array]:
+def variables(res: Estimates, stack: Parameters) -> dict[str, Array]:
     """Draws by name, draws first: coef, scale, weights and gate."""
     family = res.model.family
     found = {"coef": np.moveaxis(stack.coef, 1, 0)}

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from mixreg.families import Joint
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
+from mixreg.report.estimates import Estimates
 
 LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
 
 
-def log_terms(res: MixRegResults) -> dict[str, str]:
+def log_terms(res: Estimates) -> dict[str, str]:
     """Regressors whose coefficients are elasticities, and what is inside their log."""
-    family, found = res.model.family, {}
+    family, found = res.spec.family, {}
     link = getattr(family, "link_name", "identity")
-    parts = [("", link, res.model.endog_names)]
+    parts = [("", link, res.spec.endog_names)]
     if isinstance(family, Joint):
         each = zip(family.names, family.families, strict=True)
         parts = [(f"{name}: ", one.link_name, name) for name, one in each]

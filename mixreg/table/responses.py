@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
-from mixreg.errors import InputError, NotAvailableError
+from mixreg.errors import InputError
 from mixreg.families import Choice, Family, Joint, make_families, make_family
 from mixreg.families.joint import GaussianPart
-from mixreg.jobs.options import number, yes_or_no
 from mixreg.jobs.solve import surrogate
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Layout
@@ -26,10 +25,8 @@ from mixreg.sources import MemorySource
 from mixreg.sources.outliers import drawn_in
 from mixreg.sources.standard import Whitening, for_family, gate_basis, joined, triangle, whitening
 from mixreg.table import design as designs
+from mixreg.table.checks import number, yes_or_no
 from mixreg.table.rows import Declared, RowColumns, known_by_group, whole_sets
-
-if TYPE_CHECKING:
-    from mixreg.model import MixReg
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -71,8 +68,6 @@ class Response:
         Names of columns such as offset and trials.
     columns : slice
         Its regressors among those of all responses.
-    offset : (n,) array or None
-        Known part of the linear predictor, in the user's order.
     has_trials : bool
     length, low : float
         Range of a background component, and where it begins.
@@ -82,7 +77,6 @@ class Response:
     family: Family
     names: dict[str, Any]
     columns: slice
-    offset: Array | None
     has_trials: bool
     length: float
     low: float
@@ -173,15 +167,6 @@ def resolved(given: Sequence[RowColumns], frame: pd.DataFrame | None, namespace:
     return columns, np.logical_and.reduce(masks) if masks else None
 
 
-def check_one_response(model: MixReg, what: str) -> None:
-    """Refuse what several responses have no part in."""
-    if len(model.responses) > 1:
-        raise NotAvailableError(
-            f"{what} is for models of one response; this one has {len(model.responses)}, "
-            f"{model.endog_names}"
-        )
-
-
 def joint_design(given: Sequence[Given]) -> designs.Design:
     """Terms of all responses, with their names: `yp: x`."""
     if len(given) == 1:
@@ -213,7 +198,6 @@ def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[R
             each.family,
             each.names,
             slice(start, end),
-            part.offset,
             part.source.trials is not None,
             each.family.background(y),
             float(y.min()),
