@@ -584,7 +584,7 @@ def test_a_column_taken_out_of_the_design_is_a_reference(cards):
         ),
         nobs=res.nobs,
         spec=SimpleNamespace(
-            design=SimpleNamespace(right=info),
+            design=SimpleNamespace(right=SimpleNamespace(info=info)),
             exog_names=["brand[b]", "brand[c]", "green[T.True]", "price"],
         ),
         coefficients=res.coefficients[1:].set_axis(

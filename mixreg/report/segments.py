@@ -356,13 +356,14 @@ def _chi_square(values: Array, assigned: NDArray[Any]) -> list[Any]:
 
 def _spans(res: Estimates) -> tuple[dict[str, Array], list[str]]:
     """Span (k,) of each main effect's contribution, and the terms left out."""
-    units, x, info = res.model.units, res.model.regressors, res.spec.design.right
+    units, x, recipe = res.model.units, res.model.regressors, res.spec.design.right
     if units.weight is not None:
         x = x[units.sort(units.to_rows(units.weight > 0, res.nobs))]
     names, coef = res.spec.exog_names, res.coefficients
-    if info is None:
+    if recipe is None:
         widths = zip(names, np.ptp(x, axis=0), strict=True)
         return {name: width * coef.loc[name].abs() for name, width in widths if width}, []
+    info = recipe.info
     coef = coef.reindex(info.column_names, fill_value=0.0).to_numpy()
     spans, left_out = {}, []
     for term in info.terms:
