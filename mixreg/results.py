@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from statsmodels.iolib.summary import Summary
 
 from mixreg.errors import InputError
+from mixreg.files.save import save
 from mixreg.inference.bootstrap import Bootstrap, bootstrap
 from mixreg.inference.delta import willingness_to_pay
 from mixreg.jobs.solve import data_moments
@@ -66,6 +68,34 @@ class MixRegResults(Estimates):
             `seed`, `n_jobs`, `progress`, `n_init`.
         """
         return bootstrap(self, n, kind, **options)
+
+    # Without the rows, and in a file
+
+    def remove_data(self) -> None:
+        """Let the rows go, so that the results are small.
+
+        Estimates, tables and predictions for new data stay, and groups keep their
+        labels. What needs the rows says so from now on; `model` is one without
+        them, and the model that was fitted keeps its own.
+        """
+        self.diagnostics = self.diagnostics
+        self.model = self.model.without_rows()
+        self.fitted = self.fitted.without_rows()
+        if self._options is not None and not isinstance(self._options.init, str):
+            self._options = replace(self._options, init="given")
+
+    def save(self, path: Any) -> None:
+        """Write the fit to a file, which `mixreg.load(path)` reads.
+
+        The file is a zip of JSON and arrays that cannot run code; see
+        docs/files.md. It holds no rows: see `remove_data` for what that means. It
+        is written in one step: whatever happens, there is the old file or the new.
+
+        Parameters
+        ----------
+        path : str or path
+        """
+        save(path, self.spec, self.fitted, self.diagnostics)
 
     # Predictions
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
-from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Layout
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
 from mixreg.table.checks import (
@@ -32,7 +30,6 @@ from mixreg.table.responses import (
     Given,
     families_of,
     joint_design,
-    joint_family,
     make_responses,
     of_responses,
     read_formulas,
@@ -193,52 +190,24 @@ class Declaration(Parts):
         parts = [declare(g.table, g.columns, g.family, z, k, noise) for g in given]
         sources = [part.source for part in parts]
         k = min(check_k(k, source) for source in sources)
-        source, responses = stacked(sources), make_responses(given, parts)
-        design = joint_design(given)
+        source, design = stacked(sources), joint_design(given)
         check_attributes(design, source)
         common = shared_terms(shared, design)
-        equal = any(g.family.equal_dispersion for g in given)
-        family = joint_family(given, common, equal)
-        check_differences(k, design, common, family)
-        absent = absent_terms(only, design, common, k)
-        gate_terms = () if gate is None else gate[0].terms
-        layout = Layout(
+        self.spec = spec = Spec(
             k,
-            design.terms,
-            family.equal_dispersion,
-            family.scale_name,
-            family.scale_power,
+            make_responses(given, parts),
             common,
-            gate_terms,
-            noise,
-            absent,
-        )
-        check_rows(layout, source, family)
-        lengths = tuple(response.length for response in responses)
-        background = lengths[0] if len(lengths) == 1 else lengths
-        order = [i for i in range(len(design.terms)) if i not in common] + list(common)
-        mixture = Mixture(
-            family,
-            len(common),
-            background if noise else None,
-            len(gate_terms),
-            source.labelled().size > 0,
-            tuple((j, order.index(i)) for j, i in absent),
-        )
-        self.spec = Spec(
-            k,
-            design,
-            responses,
-            family,
-            layout,
-            mixture,
+            absent_terms(only, design, common, k),
             None if gate is None else gate[0],
             noise,
+            source.labelled().size > 0,
             names["groups"] or names["choice_set"],
         )
+        check_differences(k, design, common, spec.family)
+        check_rows(spec.layout, source, spec.family)
         self._rows = OwnRows(
             source,
-            standard_coordinates(source, family, layout),
+            standard_coordinates(source, spec.family, spec.layout),
             parts[0].units,
             table.index,
             table.kept,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -105,7 +105,7 @@ class Parts:
         return self.spec.noise
 
     @property
-    def groups_name(self) -> str | None:
+    def groups_name(self) -> Any:
         """Name of the column that names the groups."""
         return self.spec.groups_name
 

@@ -167,7 +167,7 @@ def resolved(given: Sequence[RowColumns], frame: pd.DataFrame | None, namespace:
     return columns, np.logical_and.reduce(masks) if masks else None
 
 
-def joint_design(given: Sequence[Given]) -> designs.Design:
+def joint_design(given: Sequence[Given] | Sequence[Response]) -> designs.Design:
     """Terms of all responses, with their names: `yp: x`."""
     if len(given) == 1:
         return given[0].design
@@ -206,7 +206,7 @@ def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[R
     return tuple(responses)
 
 
-def joint_family(given: Sequence[Given], shared: tuple[int, ...], equal: bool) -> Family:
+def joint_family(given: Sequence[Response], shared: tuple[int, ...], equal: bool) -> Family:
     """The family of a response, or of several."""
     if len(given) == 1:
         return given[0].family

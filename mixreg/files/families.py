@@ -1,0 +1,101 @@
+"""Families in a file: built-in ones by name; a family of one's own must be handed over."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from mixreg.errors import FileFormatError, InputError
+from mixreg.families import (
+    Binomial,
+    Choice,
+    Family,
+    Gamma,
+    Gaussian,
+    GaussianLink,
+    NegativeBinomial,
+    Poisson,
+)
+from mixreg.families.joint import GaussianPart
+from mixreg.families.links import LINKS, Link
+
+BUILT_IN: dict[str, type[Family]] = {
+    kind.__name__: kind
+    for kind in (
+        Binomial,
+        Choice,
+        Gamma,
+        Gaussian,
+        GaussianLink,
+        GaussianPart,
+        NegativeBinomial,
+        Poisson,
+    )
+}
+
+
+def write_family(family: Family) -> dict[str, Any]:
+    """A family as its name and options."""
+    name = type(family).__name__
+    link = getattr(family, "link", None)
+    known = link is None or (isinstance(link, Link) and type(link.of) is LINKS.get(link.name))
+    if BUILT_IN.get(name) is not type(family) or not known:
+        return {"own": _full_name(family), "equal_dispersion": bool(family.equal_dispersion)}
+    options = {f.name: getattr(family, f.name) for f in fields(family) if f.init}
+    if link is not None:
+        options["link"] = link.name
+    return {"name": name, **options}
+
+
+def read_family(value: Any, given: Family | None) -> Family:
+    """The family of a file, or the one handed over in its place."""
+    if not isinstance(value, dict):
+        raise FileFormatError("the file does not say which family it is of")
+    if "own" in value:
+        return _handed_over(value, given)
+    name, options = value.get("name"), {k: v for k, v in value.items() if k != "name"}
+    kind = BUILT_IN.get(name) if isinstance(name, str) else None
+    if kind is None or set(options) != {f.name for f in fields(kind) if f.init}:
+        raise FileFormatError(f"the file is of a family {name!r} that is not known here")
+    ratio, link = options["variance_ratio"], options.get("link", "")
+    good = type(options["equal_dispersion"]) is bool and type(ratio) is float and 0 < ratio < 1
+    if not good or not (link == "" or (isinstance(link, str) and link in LINKS)):
+        raise FileFormatError(f"the file's family {name} has options that it cannot have")
+    return kind(**options)
+
+
+def _handed_over(value: dict[str, Any], given: Family | None) -> Family:
+    """A family of the user's own, of the class that the file names."""
+    own = value["own"]
+    if not isinstance(own, str):
+        raise FileFormatError("the file does not say which family it is of")
+    if given is None:
+        raise FileFormatError(
+            f"the fit is of a family of your own, {own[:80]}; hand it over, load(path, family=...)"
+        )
+    if _full_name(given) != own:
+        raise FileFormatError(
+            f"the fit is of the family {own[:80]}; got {_full_name(given)} for family="
+        )
+    return given.common() if value.get("equal_dispersion") is True else given
+
+
+def _full_name(family: Family) -> str:
+    """Class of a family, and of its link where that is not built in."""
+    link = getattr(family, "link", None)
+    beside = f" with link {link.name}" if isinstance(link, Link) else ""
+    return type(family).__qualname__ + beside
+
+
+def handed_families(family: Any, count: int) -> list[Family | None]:
+    """What was handed over, one entry a response."""
+    listed = list(family) if isinstance(family, (list, tuple)) else [family] * count
+    if len(listed) != count:
+        raise InputError(f"family has {len(listed)} entries; the fit has {count} responses")
+    for each in listed:
+        if each is not None and not isinstance(each, Family):
+            raise InputError(
+                f"family={each!r} is not a family of your own; give an object derived from "
+                "mixreg.families.Family, or leave it out"
+            )
+    return listed
