@@ -730,3 +730,11 @@ def test_members_missing(small):
     members = unpack(small)
     for name in members:
         refused(pack({key: value for key, value in members.items() if key != name}))
+
+
+def test_cloudpickle_takes_lambdas_too(data):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    square = lambda values: values**2  # noqa: E731
+    res = MixReg.from_formula("y ~ x + square(x)", data, k=2).fit(n_init=1)
+    is_same(pickle.loads(cloudpickle.dumps(res)), res, data.iloc[:20])
+    assert square(3) == 9

@@ -17,6 +17,7 @@ from mixreg.estimators.variational import Variational, longest_row
 from mixreg.metrics import match_components
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.simulate import mixed_linear_equations
 from mixreg.sources.memory import BlockSource, MemorySource, condensed, standardised
 from tests.samples import lines, random_mixture, random_source, shops
 
@@ -713,3 +714,16 @@ def test_labels_are_of_the_living_and_no_component_is_one_too_many(seed):
     resets = [reset(beliefs, j, priors).stacked() for j in range(model.k)]
     ends = iterate(source, estimator, Beliefs.concatenate(resets), Control(300, 1e-11))
     assert max(end.objective for end in ends) < res.solution.elbo + 1e-3
+
+
+def test_criteria_count_living_components():
+    data = mixed_linear_equations(n=1500, p=3, k=2, noise=0.3, seed=1)
+    res = MixReg(data.y, data.X, k=5).fit(method="vb", n_init=4)
+    assert res.alive == [1, 2]
+    # Three coefficients and a variance each, and a weight.
+    assert res.df_model == 9
+    assert len(res.params) == len(res.conf_int()) == 24
+    assert_allclose(res.aic, -2 * res.llf + 18)
+    assert_allclose(res.bic, -2 * res.llf + 9 * np.log(1500))
+    assert_allclose(res.llf, res.model.loglike(res.model.layout.pack(res.fitted.estimate.params)))
+    assert res.elbo < res.llf

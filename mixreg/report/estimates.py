@@ -263,7 +263,7 @@ class Estimates:
 
     def _quantiles(self, tail: float) -> Array:
         """Standard deviations between a parameter's mean and a tail of its distribution."""
-        found = np.full(self.df_model, norm.isf(tail))
+        found = np.full(self.spec.layout.size, norm.isf(tail))
         beliefs = self.fitted.beliefs
         if beliefs is not None:
             # Posteriors of coefficients are Student's.
@@ -314,8 +314,10 @@ class Estimates:
 
     @property
     def df_model(self) -> int:
-        """Number of free parameters."""
-        return self.spec.layout.size
+        """Number of free parameters; of variational Bayes, those of living components."""
+        alive = len(self.alive)
+        spec = self.spec if alive == self.k else self.spec.with_k(alive)
+        return spec.layout.size
 
     @property
     def df_resid(self) -> float:
