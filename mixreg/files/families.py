@@ -87,15 +87,22 @@ def _full_name(family: Family) -> str:
     return type(family).__qualname__ + beside
 
 
-def handed_families(family: Any, count: int) -> list[Family | None]:
-    """What was handed over, one entry a response."""
-    listed = list(family) if isinstance(family, (list, tuple)) else [family] * count
-    if len(listed) != count:
-        raise InputError(f"family has {len(listed)} entries; the fit has {count} responses")
-    for each in listed:
-        if each is not None and not isinstance(each, Family):
+def listed(family: Any) -> list[Family | None]:
+    """What was handed over as a list; refuse what is not a family of one's own."""
+    each = list(family) if isinstance(family, (list, tuple)) else [family]
+    for one in each:
+        if one is not None and not isinstance(one, Family):
             raise InputError(
-                f"family={each!r} is not a family of your own; give an object derived from "
+                f"family={one!r} is not a family of your own; give an object derived from "
                 "mixreg.families.Family, or leave it out"
             )
-    return listed
+    return each
+
+
+def by_response(given: list[Family | None], count: int) -> list[Family | None]:
+    """What was handed over, one entry a response."""
+    if len(given) == 1:
+        return given * count
+    if len(given) != count:
+        raise FileFormatError(f"family has {len(given)} entries; the fit has {count} responses")
+    return given

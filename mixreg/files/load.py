@@ -13,7 +13,7 @@ from mixreg.families import Family
 from mixreg.files.agree import check_agreement
 from mixreg.files.codec import Reader
 from mixreg.files.container import from_json, from_npy, unpack
-from mixreg.files.families import handed_families, read_family
+from mixreg.files.families import by_response, listed, read_family
 from mixreg.files.save import check_design, designs_of
 from mixreg.model import MixReg
 from mixreg.report.diagnostics import Diagnostics
@@ -21,6 +21,7 @@ from mixreg.report.fitted import Fitted
 from mixreg.results import MixRegResults
 from mixreg.table.spec import Spec
 
+NAMES = ("spec", "fitted", "diagnostics")
 # What a file made to do harm can make go wrong while it is read.
 TROUBLE = (
     ArithmeticError,
@@ -69,20 +70,20 @@ def load(path: Any, family: Any = None) -> MixRegResults:
 
 def unpacked(data: bytes, family: Any = None) -> MixRegResults:
     """A fit from the bytes of a file."""
-    members = unpack(data)
+    given, members = listed(family), unpack(data)
     try:
-        return _results(members, family)
-    except InputError:
+        return _results(members, given)
+    except FileFormatError:
         raise
     except TROUBLE as error:
         raise FileFormatError(f"the file does not hold together: {error}") from error
 
 
-def _results(members: dict[str, bytes], family: Any) -> MixRegResults:
+def _results(members: dict[str, bytes], families: list[Family | None]) -> MixRegResults:
     trees = {name: from_json(members.pop(f"{name}.json")) for name in NAMES}
     count = len(members)
     arrays = [from_npy(members[f"arrays/{number}.npy"]) for number in range(count)]
-    given = handed_families(family, len(trees["spec"]["responses"]))
+    given = by_response(families, len(trees["spec"]["responses"]))
     spec = _read_spec(trees["spec"], arrays, given)
     reader = Reader(_no_family, arrays)
     fitted = reader.tree(trees["fitted"], Fitted, "fitted")
@@ -90,9 +91,6 @@ def _results(members: dict[str, bytes], family: Any) -> MixRegResults:
     results = MixRegResults(MixReg.from_spec(spec), fitted)
     results.diagnostics = reader.tree(trees["diagnostics"], Diagnostics, "diagnostics")
     return results
-
-
-NAMES = ("spec", "fitted", "diagnostics")
 
 
 def _read_spec(tree: Any, arrays: list[Any], given: list[Family | None]) -> Spec:
