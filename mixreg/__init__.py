@@ -4,10 +4,12 @@ from mixreg import datasets, families, metrics, simulate
 from mixreg.errors import (
     ConvergenceWarning,
     DegenerateFitWarning,
+    FileFormatError,
     InputError,
     NotAvailableError,
 )
 from mixreg.estimators.priors import Priors
+from mixreg.files.load import load
 from mixreg.model import MixReg
 from mixreg.results import MixRegResults
 from mixreg.search.tensor import TensorStart
@@ -18,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ConvergenceWarning",
     "DegenerateFitWarning",
+    "FileFormatError",
     "InputError",
     "MixReg",
     "MixRegResults",
@@ -27,6 +30,7 @@ __all__ = [
     "TensorStart",
     "datasets",
     "families",
+    "load",
     "lr_test",
     "metrics",
     "select_k",

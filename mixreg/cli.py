@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixreg import __version__, datasets
+import mixreg
+from mixreg import datasets
 from mixreg.model import MixReg
 
 
@@ -35,7 +36,7 @@ def demo() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="mixreg", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"mixreg {__version__}")
+    parser.add_argument("--version", action="version", version=f"mixreg {mixreg.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="fit a bundled data set and print the segments")
     parser.parse_args(arguments)

@@ -7,6 +7,10 @@ class InputError(ValueError):
     """An argument is wrong. The message names it, its value and what to try."""
 
 
+class FileFormatError(InputError):
+    """A file is not one of ours, or not whole; or a fit has what a file cannot keep."""
+
+
 class ConvergenceWarning(UserWarning):
     """A fit stopped before it converged, or its objective fell."""
 

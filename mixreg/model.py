@@ -12,19 +12,14 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
-from mixreg.estimators.expectation import Posterior, SoftAssignment
+from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.priors import Priors
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.information import TakeInformation
-from mixreg.jobs.options import (
-    check_cov_type,
-    cluster_codes,
-    flat,
-    make_options,
-    make_start,
-)
+from mixreg.jobs.options import check_cov_type, cluster_codes, flat, make_options, make_start
 from mixreg.jobs.solve import Options, Solution
 from mixreg.ppl.pymc_model import to_pymc
+from mixreg.report.fitted import make_fitted
 from mixreg.results import MixRegResults
 from mixreg.sources.base import Standardised
 from mixreg.table.declaration import Declaration
@@ -103,10 +98,10 @@ class MixReg(Declaration):
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at a flat parameter vector, in the order of `param_names`."""
-        at = self._whitening.from_user(self.layout.unpack(flat(params, self.layout)))
-        task = Standardised(SoftAssignment(self.problem().mixture), self._whitening)
+        at = self.whitening.from_user(self.layout.unpack(flat(params, self.layout)))
+        task = Standardised(SoftAssignment(self.problem().mixture), self.whitening)
         objective = float(self.source.sweep(task, at.stacked()).objective[0])
-        return self._whitening.log_likelihood(objective)
+        return self.whitening.log_likelihood(objective)
 
     def score(self, params: Any) -> Array:
         """Gradient of the log-likelihood at a flat parameter vector."""
@@ -168,7 +163,7 @@ class MixReg(Declaration):
         progress : bool
             Show a progress bar.
         """
-        source, units, white = self.source, self.units, self._whitening
+        source, units, white = self.source, self.units, self.whitening
         start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
         check_cov_type(cov_type, method)
@@ -197,14 +192,12 @@ class MixReg(Declaration):
                 problem, self.layout, options, cov_type, clusters, report if progress else None
             )
         self._warn(solution)
-        return self._results(solution, estimated, options)
+        return self.results(solution, estimated, options)
 
-    def _results(self, solution: Solution, estimated: Estimate, options: Options) -> MixRegResults:
+    def results(self, solution: Solution, estimated: Estimate, options: Options) -> MixRegResults:
         """Put a finished fit and the model together."""
-        labels = Posterior(self.problem().mixture, hard=options.method == "altmin")
-        task = Standardised(labels, self._whitening)
-        posterior = self.source.sweep(task, solution.fit.params).join()
-        return MixRegResults(self, solution, estimated, posterior, options)
+        fitted = make_fitted(self, solution, estimated, options)
+        return MixRegResults(self, fitted, solution, options)
 
     def _warn(self, solution: Solution) -> None:
         fit = solution.fit

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from statsmodels.iolib.summary import Summary
 
 from mixreg.errors import InputError
+from mixreg.files.save import save
+from mixreg.inference.bootstrap import Bootstrap, bootstrap
 from mixreg.inference.delta import willingness_to_pay
-from mixreg.jobs.options import whole
 from mixreg.jobs.solve import data_moments
 from mixreg.ppl.draws import draw_vectors, predictive, stack_of
 from mixreg.ppl.inference_data import to_arviz
@@ -23,12 +25,7 @@ from mixreg.report.drawing import simulate
 from mixreg.report.estimates import Estimates, check_alpha
 from mixreg.report.prediction import predict
 from mixreg.report.summary import make_summary
-from mixreg.table.responses import check_one_response
-
-if TYPE_CHECKING:
-    from statsmodels.iolib.summary import Summary
-
-    from mixreg.inference.bootstrap import Bootstrap
+from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
 
@@ -44,12 +41,12 @@ class MixRegResults(Estimates):
     @cached_property
     def diagnostics(self) -> Diagnostics:
         """The paper's quantities, and what they mean here."""
-        weights, solution = self._weights[: self.k], self.solution
-        if solution.search is not None and solution.tensors:
+        tensors, search = self.solution.tensors, self.fitted.search
+        if search is not None and tensors:
             problem = self.model.problem()
-            if solution.search.levels[0] < problem.source.rows:
-                solution = replace(solution, tensors=data_moments(problem, 0))
-        return diagnose(solution, self.model._whitening, self.nobs, self.entropy_r2, weights)
+            if search.levels[0] < problem.source.rows:
+                tensors = data_moments(problem, 0)
+        return diagnose(self.fitted, tensors, self.entropy_r2)
 
     def summary(self, alpha: float = 0.05) -> Summary:
         """Tables in statsmodels' look: text, HTML, LaTeX, CSV."""
@@ -70,9 +67,35 @@ class MixRegResults(Estimates):
         **options
             `seed`, `n_jobs`, `progress`, `n_init`.
         """
-        from mixreg.inference.bootstrap import bootstrap
-
         return bootstrap(self, n, kind, **options)
+
+    # Without the rows, and in a file
+
+    def remove_data(self) -> None:
+        """Let the rows go, so that the results are small.
+
+        Estimates, tables and predictions for new data stay, and groups keep their
+        labels. What needs the rows says so from now on; `model` is one without
+        them, and the model that was fitted keeps its own.
+        """
+        self.diagnostics = self.diagnostics
+        self.model = self.model.without_rows()
+        self.fitted = self.fitted.without_rows()
+        if self._options is not None and not isinstance(self._options.init, str):
+            self._options = replace(self._options, init="given")
+
+    def save(self, path: Any) -> None:
+        """Write the fit to a file, which `mixreg.load(path)` reads.
+
+        The file is a zip of JSON and arrays that cannot run code; see
+        docs/files.md. It holds no rows: see `remove_data` for what that means. It
+        is written in one step: whatever happens, there is the old file or the new.
+
+        Parameters
+        ----------
+        path : str or path
+        """
+        save(path, self.spec, self.fitted, self.diagnostics)
 
     # Predictions
 
@@ -150,7 +173,7 @@ class MixRegResults(Estimates):
 
     def importance(self) -> pd.DataFrame:
         """Conjoint importance of each attribute, in percent."""
-        check_one_response(self.model, "importance")
+        self.spec.check_one_response("importance")
         return market.importance(self)
 
     def wtp(self, price: str, alpha: float = 0.05) -> pd.DataFrame:
@@ -168,7 +191,7 @@ class MixRegResults(Estimates):
         DataFrame
             By component and term: wtp, std err (delta method), z, P>|z|, bounds.
         """
-        check_one_response(self.model, "wtp")
+        self.spec.check_one_response("wtp")
         return willingness_to_pay(self, price, check_alpha(alpha))
 
     # Into probabilistic programming
@@ -180,13 +203,13 @@ class MixRegResults(Estimates):
         asymptotic normal distribution of the estimates.
         """
         n, seed = whole("n", n, 1), whole("seed", seed, 0)
-        return pd.DataFrame(draw_vectors(self, n, seed), columns=self.model.param_names)
+        return pd.DataFrame(draw_vectors(self, n, seed), columns=self.spec.param_names)
 
     def predictive_draws(self, n: int = 100, seed: int = 0) -> pd.DataFrame:
         """Responses drawn from the posterior predictive distribution, (n, rows)."""
-        check_one_response(self.model, "predictive_draws")
+        self.spec.check_one_response("predictive_draws")
         n, seed = whole("n", n, 1), whole("seed", seed, 0)
-        stack = stack_of(self.model.layout, draw_vectors(self, n, seed))
+        stack = stack_of(self.spec.layout, draw_vectors(self, n, seed))
         return pd.DataFrame(predictive(self, stack, seed), columns=self.model.index)
 
     def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from copy import copy
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -17,22 +16,16 @@ from mixreg.errors import InputError
 from mixreg.estimators import Control
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.lrtest import LRTest, lr_test
-from mixreg.jobs.options import (
-    check_cov_type,
-    check_differences,
-    check_k,
-    check_rows,
-    cluster_codes,
-    make_start,
-    number,
-    whole,
-)
+from mixreg.jobs.options import check_cov_type, cluster_codes, make_start
 from mixreg.jobs.parallel import run_all
 from mixreg.jobs.solve import Options, Problem, Solution
 from mixreg.mixture.layout import Layout
 from mixreg.model import MixReg
+from mixreg.report.fitted import Fitted
+from mixreg.report.selection_plot import plot_selection
 from mixreg.results import MixRegResults
 from mixreg.search.levels import Effort
+from mixreg.table.checks import number, whole
 
 CRITERIA = {"aic": "AIC", "bic": "BIC", "icl": "ICL"}
 # Arguments of `fit` that may be given to `select_k`.
@@ -74,7 +67,7 @@ class Selection:
     @property
     def sound(self) -> pd.Series:
         """Whether a fit may be chosen: no component empty or likely an accident."""
-        good = {k: _sound(res.solution) for k, res in self.results.items()}
+        good = {k: _sound(res.fitted) for k, res in self.results.items()}
         return pd.Series(good, name="sound").rename_axis("k")
 
     @property
@@ -112,9 +105,8 @@ class Selection:
         -------
         matplotlib Axes
         """
-        from mixreg.report.selection_plot import plot_selection
-
-        return plot_selection(self, ax)
+        sound = self.sound.to_numpy()
+        return plot_selection(self.table, self.criterion, self.best_k, sound, ax)
 
     def __repr__(self) -> str:
         """The table as text, with the choice marked."""
@@ -216,7 +208,7 @@ def select_k(
     models: list[MixReg] = []
     for each in ks:
         if models and all(declared.get(name) is None for name in BY_NUMBER):
-            models.append(_with_k(models[0], each))
+            models.append(models[0].with_k(each))
         elif formula is None:
             models.append(MixReg(endog, exog, each, **declared))
         else:
@@ -230,7 +222,7 @@ def select_k(
     found = run_all(FitJobs(tuple(jobs)), order, n_jobs, progress, "select_k", costs=costs)
     pairs = _rising(jobs, found[::-1])
     results = {
-        model.k: model._results(solution, estimate, job.options)
+        model.k: model.results(solution, estimate, job.options)
         for model, job, (solution, estimate) in zip(models, jobs, pairs, strict=True)
     }
     return Selection(_table(results), results, criterion)
@@ -270,16 +262,6 @@ def _split(options: dict[str, Any], declare: Any) -> tuple[dict[str, Any], dict[
             f"criteria need a maximum of the likelihood: method='em'; got {fit['method']!r}"
         )
     return declared, fit
-
-
-def _with_k(model: MixReg, k: int) -> MixReg:
-    """The same model with another number of components; the rows are shared."""
-    other = copy(model)
-    other.k = check_k(k, model.source)
-    other.layout = replace(model.layout, k=other.k)
-    check_rows(other.layout, model.source, model.family)
-    check_differences(other.k, model.design, model.layout.shared, model.family)
-    return other
 
 
 @dataclass(frozen=True)
@@ -372,7 +354,7 @@ def _table(results: dict[int, MixRegResults]) -> pd.DataFrame:
             "icl": res.icl,
             "entropy_r2": res.entropy_r2,
             "smallest": _smallest(res),
-            "better": _chance(res.solution),
+            "better": _chance(res.fitted),
             "warnings": "; ".join(_warnings(res)),
         }
         for res in results.values()
@@ -382,28 +364,26 @@ def _table(results: dict[int, MixRegResults]) -> pd.DataFrame:
 
 def _smallest(res: MixRegResults) -> float:
     """Share of units assigned to the smallest component."""
-    weight = res.model.units.weight
-    labels = res._posterior.argmax(axis=0)
-    counts = np.bincount(labels, weight, minlength=len(res.classes))
+    counts = res.fitted.tally.assigned
     return float(counts[: res.k].min() / counts.sum())
 
 
-def _chance(solution: Solution) -> str:
+def _chance(fitted: Fitted) -> str:
     """Chance that one more start would have found a better maximum."""
-    if solution.certified:
+    if fitted.certified:
         return "certified"
-    return "-" if solution.search is None else f"{solution.search.chance:.1%}"
+    return "-" if fitted.search is None else f"{fitted.search.chance:.1%}"
 
 
 def _warnings(res: MixRegResults) -> list[str]:
     """What a reader should know before trusting a fit."""
-    solution, estimate = res.solution, res._estimate
-    notes = [STOPPED[solution.fit.reason]] if solution.fit.reason in STOPPED else []
-    notes += _named(solution.empty, "empty")
-    notes += _named(solution.suspects, "may be chance")
-    if solution.binds:
+    fitted, estimate = res.fitted, res.fitted.estimate
+    notes = [STOPPED[fitted.reason]] if fitted.reason in STOPPED else []
+    notes += _named(fitted.empty, "empty")
+    notes += _named(fitted.suspects, "may be chance")
+    if fitted.binds:
         notes.append("the bound on the variances binds")
-    if solution.exact and not solution.certified:
+    if fitted.exact and not fitted.certified:
         notes.append("zero loss, but no proof of recovery")
     notes += _named(estimate.separated, "separated")
     if not estimate.regular:
@@ -418,5 +398,5 @@ def _named(components: tuple[int, ...], what: str) -> list[str]:
     return [f"component{'s' if len(components) > 1 else ''} {numbers} {what}"]
 
 
-def _sound(solution: Solution) -> bool:
-    return not solution.empty and not solution.suspects
+def _sound(fitted: Fitted) -> bool:
+    return not fitted.empty and not fitted.suspects

@@ -43,7 +43,7 @@ def assert_near(one: pd.Series, other: pd.Series, most: float = 1.35) -> None:
 
 def aligner(res: MixRegResults) -> AlignedRefit:
     source = res.model.source
-    own = source.sweep(Posterior(res.model.mixture), res._estimate.params).join()
+    own = source.sweep(Posterior(res.model.mixture), res.fitted.estimate.params).join()
     return AlignedRefit(make_refit(res, source, res.options.control, None), own)
 
 
@@ -116,7 +116,7 @@ def test_concomitants_noise_and_shared_terms():
 
 def test_swapped_components_are_put_back(res, grouped):
     for fit in (res, grouped):
-        params = fit._estimate.params
+        params = fit.fitted.estimate.params
         found = aligner(fit).aligned(params.permute([1, 0]))
         assert_array_equal(found.coef, params.coef)
         assert_array_equal(found.dispersion, params.dispersion)
@@ -128,7 +128,7 @@ def test_components_that_differ_in_noise_only_are_told_apart():
     x = rng.standard_normal(600)
     y = x + np.where(rng.random(600) < 0.5, 0.1, 2.0) * rng.standard_normal(600)
     res = MixReg.from_formula("y ~ x", {"y": y, "x": x}, k=2, shared=["x", "Intercept"]).fit()
-    align, params = aligner(res), res._estimate.params
+    align, params = aligner(res), res.fitted.estimate.params
     assert_array_equal(align.aligned(params.permute([1, 0])).dispersion, params.dispersion)
     draws = res.bootstrap(30, n_jobs=1, n_init=1).draws
     less = np.sign(res.params["log(sigma)[1]"] - res.params["log(sigma)[2]"])
@@ -151,7 +151,7 @@ def test_known_labels_keep_their_numbers():
     table = lines(300)
     known = (3 - table["z"]).where(np.arange(300) < 30)
     res = MixReg.from_formula(FORMULA, table, k=2, known_labels=known).fit()
-    params = res._estimate.params
+    params = res.fitted.estimate.params
     assert aligner(res).aligned(params) is params
     for kind in ("parametric", "case"):
         assert_near(res.bootstrap(60, kind, n_jobs=1).bse, res.bse, 1.6)
@@ -193,12 +193,14 @@ def test_replicates_that_fail_are_left_out_and_told(res):
     weight[:2] = 1.0
     assert "dependent" in align(Replicate(0, weight=weight))
     slow = MixReg.from_formula(FORMULA, lines(300, noise=0.8), k=2).fit()
-    slow.options = replace(slow.options, control=replace(slow.options.control, max_iter=9))
+    options = replace(slow.options, control=replace(slow.options.control, max_iter=9))
+    slow = MixRegResults(slow.model, slow.fitted, slow.solution, options)
     found = slow.bootstrap(20, "case", n_jobs=1)
     assert 0 < found.failed < 19
     assert len(found.draws) == 20 - found.failed == 20 - found.reasons.sum()
     assert f"Left out: {found.failed} of 20 replicates, the fit did not converge." in str(found)
-    slow.options = replace(slow.options, control=replace(slow.options.control, max_iter=1))
+    options = replace(options, control=replace(options.control, max_iter=1))
+    slow = MixRegResults(slow.model, slow.fitted, slow.solution, options)
     with pytest.raises(InputError, match="only 0 could be fitted"):
         slow.bootstrap(3, "case", n_jobs=1)
 

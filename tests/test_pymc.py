@@ -190,7 +190,7 @@ def mask_of(model: MixReg) -> np.ndarray:
 
 def point_at(model: MixReg, vector: np.ndarray) -> dict[str, np.ndarray]:
     """Values of the PyMC model's variables at a flat vector in the user's units."""
-    params = model._whitening.from_user(model.layout.unpack(vector))
+    params = model.whitening.from_user(model.layout.unpack(vector))
     mask, family = mask_of(model), model.family
     point = {}
     if mask.any():
@@ -469,10 +469,10 @@ def test_draws_are_aligned_by_what_rows_they_hold():
     assert (res.scale < 1e-4).sum() == 1
     # Dispersions such as the sampler draws: the prior leaves none near zero.
     for dispersion in ([0.05, 0.3], [0.3, 0.05]):
-        params = res._estimate.params
+        params = res.fitted.estimate.params
         draw = Parameters(params.coef, np.array(dispersion), params.gating)
         labels = made.source.sweep(Posterior(made.mixture), draw).join()
-        assert match_components(labels, res._posterior).tolist() == [0, 1]
+        assert match_components(labels, res.unit_posterior).tolist() == [0, 1]
         assert_allclose(aligned(res, draw.stacked()).run(0).coef, draw.coef)
 
 

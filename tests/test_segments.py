@@ -13,6 +13,7 @@ from scipy import stats
 from mixreg import InputError, MixReg, NotAvailableError, datasets
 from mixreg.families import Gaussian, Poisson
 from mixreg.report.segments import classification, importance, profile, segments
+from mixreg.report.tally import assignments
 from mixreg.table.units import make_units
 from tests.samples import lines, shops
 
@@ -38,14 +39,23 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
         family=Gaussian(),
         endog_names="y",
         noise=noise,
+        classes=[*components, *([0] if noise else [])],
+    )
+    whole = np.column_stack([posterior, 1 - posterior.sum(axis=1)]) if noise else posterior
+    assigned, joint = assignments(whole.T, units.weight)
+    row_labels = units.to_rows(whole.argmax(axis=1), n)
+    tally = SimpleNamespace(
+        assigned=assigned, joint=joint, rows=np.bincount(row_labels, minlength=whole.shape[1])
     )
     return SimpleNamespace(
         model=model,
+        spec=model,
+        fitted=SimpleNamespace(tally=tally, groups=units.labels),
         k=k,
         nobs=n,
         ngroups=None if groups is None else len(units.labels),
         components=components,
-        weights=pd.Series(posterior.mean(axis=0), components),
+        weights=pd.Series(whole.mean(axis=0), model.classes),
         coefficients=pd.DataFrame(np.arange(2.0 * k).reshape(2, k), ["const", "x"], components),
         posterior=pd.DataFrame(units.to_rows(posterior, n), index, components),
         labels=pd.Series(units.to_rows(labels, n), index),
@@ -572,7 +582,10 @@ def test_a_column_taken_out_of_the_design_is_a_reference(cards):
             units=model.units,
             source=SimpleNamespace(x=model.source.x[:, 1:]),
             regressors=model.source.x[:, 1:],
-            design=SimpleNamespace(right=info),
+        ),
+        nobs=res.nobs,
+        spec=SimpleNamespace(
+            design=SimpleNamespace(right=SimpleNamespace(info=info)),
             exog_names=["brand[b]", "brand[c]", "green[T.True]", "price"],
         ),
         coefficients=res.coefficients[1:].set_axis(

@@ -17,6 +17,7 @@ from mixreg.estimators.variational import Variational, longest_row
 from mixreg.metrics import match_components
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.simulate import mixed_linear_equations
 from mixreg.sources.memory import BlockSource, MemorySource, condensed
 from tests.samples import lines, random_mixture, random_source, shops
 
@@ -98,7 +99,7 @@ def range_of(model: MixReg) -> float:
 
 def expected_log_joint(model: MixReg, q: Beliefs) -> np.ndarray:
     """Log class probability times density of each unit, expected under q, (K, units)."""
-    source = model.source.standard(model._whitening)
+    source = model.source.standard(model.whitening)
     starts = np.arange(source.rows) if source.starts is None else source.starts
     unit = np.repeat(np.arange(len(starts)), np.diff(starts, append=source.rows))
     out = np.zeros((len(q.counts), len(starts)))
@@ -108,7 +109,7 @@ def expected_log_joint(model: MixReg, q: Beliefs) -> np.ndarray:
             square = (y - x @ q.coef[j]) ** 2 * q.shape[j] / q.rate[j] + x @ q.factor[j] @ x
             out[j, unit[i]] -= 0.5 * (np.log(2 * np.pi) + log_variance + square)
         if model.noise:
-            out[q.k, unit[i]] -= np.log(range_of(model) / model._whitening.scale)
+            out[q.k, unit[i]] -= np.log(range_of(model) / model.whitening.scale)
     out += (digamma(q.counts) - digamma(q.counts.sum()))[:, None]
     if source.known is not None:
         for u in np.flatnonzero(source.known >= 0):
@@ -139,12 +140,12 @@ def textbook_bound(res: MixRegResults) -> float:
         alpha, logs = prior.concentration, digamma(q.counts) - digamma(q.counts.sum())
         bound += gammaln(K * alpha) - K * gammaln(alpha) + (alpha - 1) * logs.sum()
         bound += float(stats.dirichlet(q.counts).entropy())
-    return bound - model._whitening.rows * np.log(model._whitening.scale)
+    return bound - model.whitening.rows * np.log(model.whitening.scale)
 
 
 def textbook_ascent(model: MixReg, labels: np.ndarray, priors: Priors) -> Beliefs:
     """Plain coordinate ascent from given labels, rows only."""
-    source = model.source.standard(model._whitening)
+    source = model.source.standard(model.whitening)
     x, y, p = source.x, source.y, source.x.shape[1]
     r = np.eye(model.k)[labels].T
     for _ in range(500):
@@ -171,7 +172,7 @@ def bound_at(model: MixReg, q: Beliefs, priors: Priors) -> float:
     problem = model.problem()
     source = problem.source.standard(problem.whitening)
     sums = Variational(problem.mixture, priors).sweep(source, 0, q.stacked())
-    return model._whitening.log_likelihood(float(sums.objective[0]))
+    return model.whitening.log_likelihood(float(sums.objective[0]))
 
 
 def around(params: Parameters, rows: float, priors: Priors) -> Beliefs:
@@ -216,7 +217,7 @@ def test_the_bound_is_the_textbooks_where_a_known_label_is_far_off():
 def test_the_bound_is_the_average_of_draws(fits, kind):
     res, draws = fits[kind, "strong"], 20_000
     model, q, prior = res.model, res.solution.beliefs, res.options.priors
-    source = model.source.standard(model._whitening)
+    source = model.source.standard(model.whitening)
     joint = expected_log_joint(model, q)
     weight = np.ones(source.units) if source.weight is None else source.weight
     r = np.exp(joint - logsumexp(joint, axis=0))
@@ -229,7 +230,7 @@ def test_the_bound_is_the_average_of_draws(fits, kind):
     value = stats.dirichlet(alpha).logpdf(share.T) - stats.dirichlet(q.counts).logpdf(share.T)
     value += np.log(share) @ r.sum(axis=1) + entropy
     if model.noise:
-        value -= by_row[-1].sum() * np.log(range_of(model) / model._whitening.scale)
+        value -= by_row[-1].sum() * np.log(range_of(model) / model.whitening.scale)
     p = q.coef.shape[1]
     for j in range(q.k):
         variance = stats.invgamma(q.shape[j], scale=q.rate[j]).rvs(draws, random_state=rng)
@@ -243,7 +244,7 @@ def test_the_bound_is_the_average_of_draws(fits, kind):
         inner = np.linalg.solve(root, step.T).T
         value -= stats.norm(0, spread).logpdf(inner).sum(axis=1) - np.log(np.diag(root)).sum()
         value += stats.norm(coef @ source.x.T, spread).logpdf(source.y) @ by_row[j]
-    value -= model._whitening.rows * np.log(model._whitening.scale)
+    value -= model.whitening.rows * np.log(model.whitening.scale)
     error = value.std() / np.sqrt(draws)
     assert error < 0.05
     assert abs(value.mean() - res.elbo) < 4 * error
@@ -340,7 +341,7 @@ def test_a_weight_of_two_is_two_rows():
 @pytest.mark.parametrize("priors", PRIORS.values(), ids=PRIORS)
 def test_one_component_has_the_exact_evidence(formula, priors):
     res = MixReg.from_formula(formula, lines(50, 4), k=1).fit("vb", priors=priors)
-    white = res.model._whitening
+    white = res.model.whitening
     x = res.model.source.x @ white.basis
     y = (res.model.source.y - white.shift) / white.scale
     spread = np.eye(50) + priors.coef_scale**2 * x @ x.T
@@ -353,7 +354,7 @@ def test_one_component_has_the_exact_evidence(formula, priors):
 @pytest.mark.parametrize("priors", PRIORS.values(), ids=PRIORS)
 def test_one_component_has_the_exact_posterior(priors):
     res = MixReg.from_formula(FORMULA, lines(50, 4), k=1).fit("vb", priors=priors)
-    white = res.model._whitening
+    white = res.model.whitening
     x, y = res.model.source.x, res.model.source.y - white.shift
     # A prior N(0, coef_scale^2 sigma^2) of x @ basis, written for the user's columns.
     inner = np.linalg.inv(white.basis)
@@ -463,7 +464,7 @@ def test_draws_of_an_empty_component_are_those_of_its_prior():
     assert res.alive == [1, 2, 3]
     draws = res.posterior_draws(20_000)
     assert np.isfinite(draws.to_numpy()).all()
-    sigma = np.exp(draws["log(sigma)[5]"]) / res.model._whitening.scale
+    sigma = np.exp(draws["log(sigma)[5]"]) / res.model.whitening.scale
     expected = stats.invgamma(3.0, scale=0.1).mean()
     assert_allclose((sigma**2).mean(), expected, rtol=0.05)
 
@@ -507,7 +508,7 @@ def test_predictive_draws_are_wider_than_the_plug_in():
 def test_intervals_are_those_of_the_posterior(fits):
     for kind in ("rows", "groups", "k=1"):
         res = fits[kind, "strong"]
-        q, white, index = res.solution.beliefs, res.model._whitening, res.model.layout.coef_index()
+        q, white, index = res.solution.beliefs, res.model.whitening, res.model.layout.coef_index()
         bounds, p = res.conf_int(alpha=0.1).to_numpy(), res.pvalues.to_numpy()
         for j in range(res.k):
             spread = white.scale**2 * white.basis @ q.factor[j] @ white.basis.T
@@ -525,7 +526,7 @@ def test_intervals_are_those_of_the_posterior(fits):
 def test_means_are_reported(fits):
     for kind in ("rows", "groups", "noise", "k=4"):
         res = fits[kind, "strong"]
-        q, white = res.solution.beliefs, res.model._whitening
+        q, white = res.solution.beliefs, res.model.whitening
         assert_allclose(res.weights, q.counts / q.counts.sum())
         variance = q.rate / (q.shape - 1)
         assert_allclose(res.scale, np.sqrt(variance) * white.scale)
@@ -626,7 +627,7 @@ def textbook_bound_of_rows(res: MixRegResults) -> float:
     sums = Variational(problem.mixture, res.options.priors).sweep(
         served, 0, res.solution.beliefs.stacked()
     )
-    return res.model._whitening.log_likelihood(float(sums.objective[0]))
+    return res.model.whitening.log_likelihood(float(sums.objective[0]))
 
 
 # What is refused
@@ -708,8 +709,21 @@ def test_labels_are_of_the_living_and_no_component_is_one_too_many(seed):
     res = model.fit(method="vb")
     assert set(res.group_labels) <= set(res.alive)
     beliefs, priors = res.solution.beliefs, res.options.priors
-    source = model.source.standard(model._whitening)
+    source = model.source.standard(model.whitening)
     estimator = Variational(model.mixture, priors)
     resets = [reset(beliefs, j, priors).stacked() for j in range(model.k)]
     ends = iterate(source, estimator, Beliefs.concatenate(resets), Control(300, 1e-11))
     assert max(end.objective for end in ends) < res.solution.elbo + 1e-3
+
+
+def test_criteria_count_living_components():
+    data = mixed_linear_equations(n=1500, p=3, k=2, noise=0.3, seed=1)
+    res = MixReg(data.y, data.X, k=5).fit(method="vb", n_init=4)
+    assert res.alive == [1, 2]
+    # Three coefficients and a variance each, and a weight.
+    assert res.df_model == 9
+    assert len(res.params) == len(res.conf_int()) == 24
+    assert_allclose(res.aic, -2 * res.llf + 18)
+    assert_allclose(res.bic, -2 * res.llf + 9 * np.log(1500))
+    assert_allclose(res.llf, res.model.loglike(res.model.layout.pack(res.fitted.estimate.params)))
+    assert res.elbo < res.llf

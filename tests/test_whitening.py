@@ -103,7 +103,7 @@ def test_dummies_without_intercept_find_the_constant():
     rng = np.random.default_rng(4)
     data = pd.DataFrame({"y": rng.standard_normal(90), "g": np.tile(["a", "b", "c"], 30)})
     model = MixReg.from_formula("y ~ 0 + C(g)", data, k=1)
-    white = model._whitening
+    white = model.whitening
     assert white.has_constant
     assert_allclose(white.constant, 1)
     assert_allclose(model.fit().coefficients[1], data.groupby("g")["y"].mean(), rtol=1e-10)

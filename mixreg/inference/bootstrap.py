@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,17 +24,15 @@ from mixreg.inference.replicate import (
     repeated,
     resampled,
 )
-from mixreg.jobs.options import whole
 from mixreg.jobs.parallel import run_all
 from mixreg.metrics import match_components
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import stack_of
 from mixreg.ppl.inference_data import inference_data
+from mixreg.report.estimates import Estimates
 from mixreg.sources import Source, unit_weights
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
+from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
 
@@ -64,7 +62,7 @@ class Bootstrap:
         Replicates asked for.
     reasons : Series
         Replicates left out, by reason.
-    results : MixRegResults
+    results : Estimates
         The fit that was bootstrapped.
     """
 
@@ -73,11 +71,11 @@ class Bootstrap:
     kind: str
     n: int
     reasons: pd.Series
-    results: MixRegResults
+    results: Estimates
 
     def to_arviz(self, seed: int = 0) -> Any:
         """The draws as ArviZ data, with the groups and names of `MixRegResults.to_arviz`."""
-        stack = stack_of(self.results.model.layout, self.draws.to_numpy())
+        stack = stack_of(self.results.spec.layout, self.draws.to_numpy())
         return inference_data(self.results, stack, 1, seed)
 
     @property
@@ -162,7 +160,7 @@ class Bootstrap:
 
 
 def bootstrap(
-    res: MixRegResults,
+    res: Estimates,
     n: int = 200,
     kind: str = "parametric",
     *,
@@ -175,7 +173,7 @@ def bootstrap(
 
     Parameters
     ----------
-    res : MixRegResults
+    res : Estimates
         A fit by EM.
     n : int
         Number of replicates.
@@ -213,13 +211,13 @@ def bootstrap(
         replicates = drawn(res, source, seeds)
     else:
         replicates = resampled(source, seeds)
-    own = source.sweep(Posterior(res.model.mixture), res._estimate.params).join()
+    own = source.sweep(Posterior(res.model.mixture), res.fitted.estimate.params).join()
     refit = AlignedRefit(make_refit(res, source, res.options.control, n_init), own)
     found = run_all(refit, replicates, n_jobs, progress, "bootstrap", costs=[1.0] * n)
     return _collect(res, kind, found)
 
 
-def _check_kind(kind: Any, res: MixRegResults) -> None:
+def _check_kind(kind: Any, res: Estimates) -> None:
     if kind not in KINDS:
         raise InputError(f"kind={kind!r} is unknown; use one of {', '.join(KINDS)}")
     if kind == "case" and res.ngroups is not None:
@@ -230,7 +228,7 @@ def _check_kind(kind: Any, res: MixRegResults) -> None:
         raise InputError("kind='group' needs a model with groups; use kind='case'")
 
 
-def _collect(res: MixRegResults, kind: str, found: list[Array | str]) -> Bootstrap:
+def _collect(res: Estimates, kind: str, found: list[Array | str]) -> Bootstrap:
     good = [value for value in found if not isinstance(value, str)]
     reasons = pd.Series([value for value in found if isinstance(value, str)], dtype=object)
     counts = reasons.value_counts().rename("replicates")
@@ -240,7 +238,7 @@ def _collect(res: MixRegResults, kind: str, found: list[Array | str]) -> Bootstr
             "try a smaller k, or kind='parametric'"
         )
     number = pd.RangeIndex(len(good), name="replicate")
-    draws = pd.DataFrame(np.array(good), number, res.model.param_names)
+    draws = pd.DataFrame(np.array(good), number, res.spec.param_names)
     return Bootstrap(draws, res.params, kind, len(found), counts, res)
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
 from mixreg.errors import InputError
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
+from mixreg.report.estimates import Estimates
 
 
-def willingness_to_pay(res: MixRegResults, price: str, alpha: float) -> pd.DataFrame:
+def willingness_to_pay(res: Estimates, price: str, alpha: float) -> pd.DataFrame:
     """Minus each coefficient over the price's; see `MixRegResults.wtp`."""
-    terms = res.model.exog_names
+    terms = res.spec.exog_names
     if price not in terms:
         raise InputError(f"price={price!r} is not a term; terms are {', '.join(terms)}")
-    cov, index = res._estimate.finite_cov, res.model.layout.coef_index()
-    coef, at = res._estimate.params.coef, terms.index(price)
+    cov, index = res.fitted.estimate.finite_cov, res.spec.layout.coef_index()
+    coef, at = res.fitted.estimate.params.coef, terms.index(price)
     others = [i for i, term in enumerate(terms) if term not in (price, "Intercept")]
     names = ["wtp", "std err", "z", "P>|z|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
     rows, keys = [], []

@@ -145,7 +145,8 @@ def ending_sums(
     source: Source, mixture: Mixture, params: Parameters
 ) -> tuple[MixtureStatistics, GateSums]:
     """Sums where a run ended: of units, and of class probabilities."""
-    soft, gate = source.sweep(Together((AtOne(SoftAssignment(mixture)), gate_sums)), params).sums
+    task = Together((AtOne(SoftAssignment(mixture)), TakeGate(mixture.gate)))
+    soft, gate = source.sweep(task, params).sums
     return soft, gate
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +17,10 @@ from mixreg.inference.replicate import (
     make_refit,
     repeated,
 )
-from mixreg.jobs.options import whole
 from mixreg.jobs.parallel import run_all
+from mixreg.report.estimates import Estimates
 from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
+from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
 
@@ -73,8 +70,8 @@ class LRTest:
 
 
 def lr_test(
-    res0: MixRegResults,
-    res1: MixRegResults,
+    res0: Estimates,
+    res1: Estimates,
     n: int = 99,
     *,
     seed: int = 0,
@@ -86,7 +83,7 @@ def lr_test(
 
     Parameters
     ----------
-    res0, res1 : MixRegResults
+    res0, res1 : Estimates
         Fits by EM of the same model to the same data, the second with more
         components.
     n : int
@@ -130,7 +127,7 @@ def lr_test(
     return LRTest(res0.k, res1.k, statistic, (1 + as_large) / (len(draws) + 1), draws)
 
 
-def _check_pair(res0: MixRegResults, res1: MixRegResults) -> None:
+def _check_pair(res0: Estimates, res1: Estimates) -> None:
     """Refuse fits that are not nested or not of the same data."""
     for res in (res0, res1):
         check_likelihood(res, "likelihood ratio test")
@@ -151,14 +148,14 @@ def _check_pair(res0: MixRegResults, res1: MixRegResults) -> None:
         )
 
 
-def _settings(res: MixRegResults) -> tuple[object, ...]:
+def _settings(res: Estimates) -> tuple[object, ...]:
     """All that two fits must have in common, but for the data."""
-    family, layout = res.model.family, res.model.layout
+    family, layout = res.spec.family, res.spec.layout
     return (
         family.name,
         family.link_name,
         bool(layout.absent),
-        res.model.mixture.labelled,
+        res.spec.mixture.labelled,
         family.equal_dispersion,
         family.variance_ratio,
         layout.shared,

@@ -7,9 +7,7 @@ tasks can be sent to another process.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +19,13 @@ from mixreg.jobs.solve import Options, Problem, solve
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.report.drawing import draw
+from mixreg.report.drawing import draw, taken_out
+from mixreg.report.estimates import Estimates
 from mixreg.search.chance import ranked
 from mixreg.search.levels import Effort
 from mixreg.sources import Source, per_unit, unit_weights
 from mixreg.sources.tasks import responses
 from mixreg.table.responses import standard_coordinates
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
 
 Array = NDArray[np.float64]
 
@@ -105,17 +101,17 @@ class Refit:
         return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
 
 
-def make_refit(res: MixRegResults, source: Source, control: Control, n_init: int | None) -> Refit:
+def make_refit(res: Estimates, source: Source, control: Control, n_init: int | None) -> Refit:
     """What it takes to fit the model of some results to rows like those of `source`."""
     model = res.model
-    return Refit(source, model.mixture, model.layout, res._estimate.params, control, n_init)
+    return Refit(source, model.mixture, model.layout, res.fitted.estimate.params, control, n_init)
 
 
-def check_likelihood(res: MixRegResults, what: str) -> None:
+def check_likelihood(res: Estimates, what: str) -> None:
     """Refuse fits that are not a maximum of a likelihood."""
     if res.method != "em":
         raise InputError(f"{what} needs a fit by method='em'; got {res.method!r}")
-    if res.solution.exact:
+    if res.fitted.exact:
         raise InputError(f"the fit is exact, which leaves nothing for a {what} to vary")
 
 
@@ -134,19 +130,16 @@ def repeated(source: Source) -> Source:
 
 
 def drawn(
-    res: MixRegResults, source: Source, seeds: list[np.random.SeedSequence]
+    res: Estimates, source: Source, seeds: list[np.random.SeedSequence]
 ) -> Iterator[Replicate]:
     """Replicates drawn from a fit, one for each seed, at the rows of `source`."""
-    model, stand_in, taken_out = copy(res.model), copy(res), None
-    if model.family.linear and model.offset is not None:
-        offset = model.source.with_columns(y=model.units.sort(model.offset))
-        taken_out = per_unit(repeated(offset), responses)
+    model, params, offset = res.model, res.fitted.estimate.params, taken_out(res.model)
+    if offset is not None:
+        offset = per_unit(repeated(model.source.with_columns(y=offset)), responses)
     # The response of a linear fit has its offset taken out, and stays that way.
-    model.source, model.offset = source, None
-    stand_in.model = model
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        y, _ = draw(stand_in, rng, taken_out=taken_out)
+        y, _ = draw(model.spec, source, params, rng, offset)
         yield Replicate(int(rng.integers(2**31)), y=y)
 
 

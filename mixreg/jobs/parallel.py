@@ -1,10 +1,11 @@
 """Many independent pieces of work, on this process or on several.
 
-Worker processes are started afresh ("spawn"), not forked: a fork copies the
-threads of a linear algebra library in an unknown state. A worker does not run
-the user's script again, so no `if __name__ == "__main__"` is needed, and uses
-one thread. Starting workers takes about as long as importing the package, so
-short work stays in this process.
+Worker processes are programs of their own (`worker.py`), not forks: a fork copies
+the threads of a linear algebra library in an unknown state. A worker does not run
+the user's script, so no `if __name__ == "__main__"` is needed, and uses one thread.
+Work that names things of that script cannot be read by a worker, and stays in this
+process. Starting workers takes about as long as importing the package, so short work
+stays here too.
 """
 
 from __future__ import annotations
@@ -13,19 +14,18 @@ import math
 import multiprocessing
 import os
 import pickle
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from types import ModuleType
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from queue import Queue
 from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from mixreg.jobs.options import whole
+from mixreg.jobs.worker import Worker
+from mixreg.table.checks import whole
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,14 +35,6 @@ WORTH = 3.0
 # Tasks on their way to each worker; the others are not made yet.
 AHEAD = 4
 NO_MORE = object()
-MAIN = "__main__"
-THREADS = (
-    "OPENBLAS_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 
 
 def run_all(
@@ -90,9 +82,10 @@ def run_all(
             results.append(function(next(queue)))
             bar.update()
         if payload and len(results) < len(costs):
-            for result in _in_workers(payload, queue, min(jobs, len(costs) - len(results))):
-                results.append(result)
-                bar.update()
+            with _workers(payload, min(jobs, len(costs) - len(results))) as workers:
+                for result in _in_workers(workers, queue) if workers else map(function, queue):
+                    results.append(result)
+                    bar.update()
     return results
 
 
@@ -104,66 +97,51 @@ def cores() -> int:
 
 
 def _packed(function: Any) -> bytes | None:
-    """The function as bytes, or None if a worker could not read them."""
+    """The function as bytes, or None if it cannot be sent."""
     try:
-        payload = pickle.dumps(function, pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(function, pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
         return None
-    return None if MAIN.encode() in payload else payload
-
-
-def _in_workers(payload: bytes, queue: Iterator[Any], jobs: int) -> Iterator[Any]:
-    """Results in order; only a few tasks are under way at any time."""
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=_adopt, initargs=(payload,))
-    pending: deque[Future[Any]] = deque()
-    try:
-        while True:
-            while len(pending) < AHEAD * jobs:
-                task = next(queue, NO_MORE)
-                if task is NO_MORE:
-                    break
-                with _fresh_start():
-                    pending.append(pool.submit(_call, task))
-            if not pending:
-                return
-            yield pending.popleft().result()
-    except BrokenProcessPool as error:
-        raise RuntimeError(
-            "a worker process ended before its work was done, most often for lack of memory; "
-            "use a smaller n_jobs, or n_jobs=1 to work in this process"
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
-def _fresh_start() -> Iterator[None]:
-    """While workers start: one thread each, and no look at the user's script."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    main = sys.modules[MAIN]
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    sys.modules[MAIN] = ModuleType(MAIN)
+def _workers(payload: bytes, jobs: int) -> Iterator[list[Worker]]:
+    """Processes that have read the function; none if the first cannot read it."""
+    with ExitStack() as stack:
+        first = stack.enter_context(Worker(payload))
+        others = jobs - 1 if first.understood else 0
+        with ThreadPoolExecutor(max(1, others)) as starters:
+            more = list(starters.map(Worker, [payload] * others))
+        workers = [first, *(stack.enter_context(worker) for worker in more)]
+        yield workers if first.understood else []
+
+
+def _in_workers(workers: list[Worker], queue: Iterator[Any]) -> Iterator[Any]:
+    """Results in order; only a few tasks are under way at any time."""
+    idle: Queue[Worker] = Queue()
+    for worker in workers:
+        idle.put(worker)
+
+    def work(task: Any) -> Any:
+        worker = idle.get()
+        try:
+            return worker(task)
+        finally:
+            idle.put(worker)
+
+    threads = ThreadPoolExecutor(len(workers))
+    pending: deque[Future[Any]] = deque()
     try:
-        yield
+        while True:
+            while len(pending) < AHEAD * len(workers):
+                task = next(queue, NO_MORE)
+                if task is NO_MORE:
+                    break
+                pending.append(threads.submit(work, task))
+            if not pending:
+                return
+            yield pending.popleft().result()
     finally:
-        sys.modules[MAIN] = main
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-_function: Callable[[Any], Any] | None = None
-
-
-def _adopt(payload: bytes) -> None:
-    """Keep the function for the tasks to come."""
-    global _function
-    _function = pickle.loads(payload)
-
-
-def _call(task: Any) -> Any:
-    assert _function is not None
-    return _function(task)
+        for worker in workers:
+            worker.process.kill()
+        threads.shutdown(cancel_futures=True)

@@ -241,7 +241,7 @@ def at_the_maximum(source: Source, mixture: Mixture, fit: Fit) -> Ended:
         return Ended(fit)
     if has_many(source, mixture):
         # Such a run has settled, and information of all rows costs as much as ten passes.
-        if not mixture.gate_terms:
+        if mixture.gate.closed_form:
             return Ended(fit)
         return Ended(fit, *ending_sums(source, mixture, fit.params))
     layout = standard_layout(mixture, fit.params)

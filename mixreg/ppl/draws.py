@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,9 @@ from mixreg.estimators.expectation import Parts, normalise
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.report.drawing import draw
+from mixreg.report.drawing import draw_own
+from mixreg.report.estimates import Estimates
 from mixreg.sources.block import Block
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
 
 Array = NDArray[np.float64]
 
@@ -28,24 +25,24 @@ VAGUE = 50.0
 CHUNK = 4_000_000
 
 
-def draw_vectors(res: MixRegResults, n: int, seed: int) -> Array:
+def draw_vectors(res: Estimates, n: int, seed: int) -> Array:
     """Draws of the flat parameter vector in the user's units, (n, m).
 
     From the posterior of variational Bayes, or from the asymptotic normal
     distribution of the estimates.
     """
     rng = np.random.default_rng(seed)
-    if res.solution.beliefs is not None:
-        stack = draw_beliefs(res.solution.beliefs, n, rng)
-        user = res.model._whitening.to_user(stack)
-        return np.array([res.model.layout.pack(user.run(i)) for i in range(n)])
-    cov = res._estimate.cov
+    if res.fitted.beliefs is not None:
+        stack = draw_beliefs(res.fitted.beliefs, n, rng)
+        user = res.fitted.whitening.to_user(stack)
+        return np.array([res.spec.layout.pack(user.run(i)) for i in range(n)])
+    cov = res.fitted.estimate.cov
     if cov is None or not np.isfinite(cov).all():
         raise NotAvailableError(
             "the estimates have no finite covariance to draw from; fit with cov_type='oim', or "
             "use res.bootstrap()"
         )
-    layout = res.model.layout
+    layout = res.spec.layout
     on_logs = np.concatenate([layout.scale_index().ravel(), layout.gating_index()])
     vague = [on for on in on_logs.tolist() if on >= 0 and cov[on, on] > VAGUE**2]
     if vague:
@@ -54,7 +51,7 @@ def draw_vectors(res: MixRegResults, n: int, seed: int) -> Array:
             f"the data say next to nothing about {names}; there is no normal distribution to "
             "draw from. Use res.bootstrap(), or a simpler model"
         )
-    return rng.multivariate_normal(res._estimate.vector, cov, size=n, method="eigh")
+    return rng.multivariate_normal(res.fitted.estimate.vector, cov, size=n, method="eigh")
 
 
 def draw_beliefs(beliefs: Beliefs, n: int, rng: np.random.Generator) -> Parameters:
@@ -90,7 +87,7 @@ class Marginal:
         return Parts((normalise(joint),))
 
 
-def log_likelihoods(res: MixRegResults, stack: Parameters) -> Array:
+def log_likelihoods(res: Estimates, stack: Parameters) -> Array:
     """Log density of each row or group under each draw, (draws, units)."""
     model = res.model
     n = stack.coef.shape[1]
@@ -102,13 +99,13 @@ def log_likelihoods(res: MixRegResults, stack: Parameters) -> Array:
     return np.concatenate(parts)
 
 
-def predictive(res: MixRegResults, stack: Parameters, seed: int) -> Array:
+def predictive(res: Estimates, stack: Parameters, seed: int) -> Array:
     """Responses drawn under each draw, in the user's order of rows, (draws, rows)."""
     rng = np.random.default_rng([seed, 1])
     n, order = stack.coef.shape[1], res.model.units.order
     out = np.empty((n, res.nobs))
     for i in range(n):
-        y, _ = draw(res, rng, stack.run(i))
+        y, _ = draw_own(res.model, stack.run(i), rng)
         if order is None:
             out[i] = y
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,9 @@ from mixreg.errors import NotAvailableError
 from mixreg.inference.averages import PriorSums
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
+from mixreg.report.estimates import Estimates
 from mixreg.sources import per_unit
 from mixreg.sources.tasks import responses
-from mixreg.table.responses import check_one_response
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
 
 Array = NDArray[np.float64]
 
@@ -42,21 +39,21 @@ def arviz() -> Any:
     return az
 
 
-def to_arviz(res: MixRegResults, n: int, seed: int) -> Any:
+def to_arviz(res: Estimates, n: int, seed: int) -> Any:
     """Draws of a fit as ArviZ data; see `MixRegResults.to_arviz`."""
-    check_one_response(res.model, "to_arviz")
+    res.spec.check_one_response("to_arviz")
     vectors = draw_vectors(res, n, seed)
-    return inference_data(res, stack_of(res.model.layout, vectors), 1, seed)
+    return inference_data(res, stack_of(res.spec.layout, vectors), 1, seed)
 
 
 def inference_data(
-    res: MixRegResults, stack: Parameters, chains: int, seed: int, extra: Any = None
+    res: Estimates, stack: Parameters, chains: int, seed: int, extra: Any = None
 ) -> Any:
     """ArviZ data of draws that are aligned with the fit.
 
     Parameters
     ----------
-    res : MixRegResults
+    res : Estimates
     stack : Parameters
         Draws in the user's units, one chain after another.
     chains : int
@@ -65,7 +62,7 @@ def inference_data(
     extra : dict, optional
         More groups, such as sample_stats.
     """
-    check_one_response(res.model, "to_arviz")
+    res.spec.check_one_response("to_arviz")
     az = arviz()
     model = res.model
     draws = stack.coef.shape[1] // chains
@@ -95,7 +92,7 @@ def inference_data(
         ({"log_likelihood": pointwise}, {name: [unit]}),
         ({"observed_data": {name: observed(res)}}, {name: ["row"]}),
         (
-            {"constant_data": {"labels": res._unit_labels, "probability": res._posterior.T}},
+            {"constant_data": {"labels": res.unit_labels, "probability": res.unit_posterior.T}},
             {"labels": [unit], "probability": [unit, "class"]},
         ),
     ]
@@ -110,7 +107,7 @@ def inference_data(
     return data
 
 
-def observed(res: MixRegResults) -> Array:
+def observed(res: Estimates) -> Array:
     """Responses in the user's order and units."""
     model = res.model
     y = model.units.unsort(per_unit(model.source, responses))
@@ -119,7 +116,7 @@ def observed(res: MixRegResults) -> Array:
     return np.asarray(y)
 
 
-def variables(res: MixRegResults, stack: Parameters) -> dict[str, Array]:
+def variables(res: Estimates, stack: Parameters) -> dict[str, Array]:
     """Draws by name, draws first: coef, scale, weights and gate."""
     family = res.model.family
     found = {"coef": np.moveaxis(stack.coef, 1, 0)}

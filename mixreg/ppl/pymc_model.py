@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,10 +10,7 @@ from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.priors import Priors
 from mixreg.ppl.density import per_unit, row_density
 from mixreg.ppl.inference_data import INSTALL, arviz
-from mixreg.table.responses import check_one_response
-
-if TYPE_CHECKING:
-    from mixreg.model import MixReg
+from mixreg.table.parts import Parts
 
 Graph = Any
 
@@ -33,14 +30,14 @@ def pymc() -> tuple[Any, Any]:
     return pm, pt
 
 
-def to_pymc(model: MixReg, priors: Priors | None) -> Any:
+def to_pymc(model: Parts, priors: Priors | None) -> Any:
     """Build the PyMC model; see `MixReg.to_pymc`."""
-    check_one_response(model, "to_pymc")
+    model.spec.check_one_response("to_pymc")
     pm, pt = pymc()
     if priors is not None and not isinstance(priors, Priors):
         raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")
     priors = DEFAULT if priors is None else priors
-    white, layout, family = model._whitening, model.layout, model.family
+    white, layout, family = model.whitening, model.layout, model.family
     block = model.source.standard(white).as_block()
     classes = [*range(1, model.k + 1), *([0] if model.noise else [])]
     coords = {
@@ -81,7 +78,7 @@ def to_pymc(model: MixReg, priors: Priors | None) -> Any:
     return built
 
 
-def _dispersion(pm: Any, pt: Any, model: MixReg, priors: Priors) -> Graph:
+def _dispersion(pm: Any, pt: Any, model: Parts, priors: Priors) -> Graph:
     """Dispersion of each component in standard units, and the scale users see."""
     family = model.family
     if family.dispersion_name is None:
@@ -91,12 +88,12 @@ def _dispersion(pm: Any, pt: Any, model: MixReg, priors: Priors) -> Graph:
         dispersion = one * pt.ones(model.k)
     else:
         dispersion = pm.InverseGamma("dispersion", priors.shape, priors.rate, dims="component")
-    user = (dispersion * model._whitening.scale**2) ** family.dispersion_power
+    user = (dispersion * model.whitening.scale**2) ** family.dispersion_power
     pm.Deterministic("scale", user, dims="component")
     return dispersion
 
 
-def _coefficients(pm: Any, pt: Any, model: MixReg, priors: Priors, dispersion: Graph) -> Graph:
+def _coefficients(pm: Any, pt: Any, model: Parts, priors: Priors, dispersion: Graph) -> Graph:
     """Standard coefficients (k, p): free ones, shared ones, and zeros."""
     layout, mixture = model.layout, model.mixture
     scale = priors.coef_scale if model.family.linear else priors.link_scale
@@ -114,7 +111,7 @@ def _coefficients(pm: Any, pt: Any, model: MixReg, priors: Priors, dispersion: G
     return pt.concatenate(parts, axis=1)
 
 
-def present_coefficients(model: MixReg) -> tuple[Any, Any]:
+def present_coefficients(model: Parts) -> tuple[Any, Any]:
     """Component and standard regressor of each coefficient that is free and not shared."""
     mixture = model.mixture
     present = np.ones((model.k, model.layout.p - mixture.shared), dtype=bool)
@@ -124,7 +121,7 @@ def present_coefficients(model: MixReg) -> tuple[Any, Any]:
     return rows, cols
 
 
-def _classes(pm: Any, pt: Any, model: MixReg, block: Any, priors: Priors) -> Graph:
+def _classes(pm: Any, pt: Any, model: Parts, block: Any, priors: Priors) -> Graph:
     """Log class probabilities, (K, 1) or (K, units)."""
     K = model.k + model.noise
     if block.z is None:
@@ -136,7 +133,7 @@ def _classes(pm: Any, pt: Any, model: MixReg, block: Any, priors: Priors) -> Gra
     q = block.z.shape[1]
     free = pm.Normal("gate_standard", 0.0, priors.gate_scale, shape=(K - 1, q))
     gate = pt.concatenate([pt.zeros((1, q)), free])
-    basis = model._whitening.gate
+    basis = model.whitening.gate
     assert basis is not None
     user = pt.dot(gate, basis.T)
     pm.Deterministic("gate", user, dims=("class", "gate_term"))

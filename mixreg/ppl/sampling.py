@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,16 +10,13 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.priors import Priors
-from mixreg.jobs.options import whole
 from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.inference_data import inference_data
 from mixreg.ppl.pymc_model import present_coefficients, pymc, to_pymc
-from mixreg.table.responses import check_one_response
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
+from mixreg.report.estimates import Estimates
+from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
 
@@ -27,10 +24,10 @@ Array = NDArray[np.float64]
 MOST_UNITS = 2000
 
 
-def initial_point(res: MixRegResults) -> dict[str, Array]:
+def initial_point(res: Estimates) -> dict[str, Array]:
     """Values of the PyMC model's variables at the fit."""
-    model, params = res.model, res.solution.fit.params
-    check_one_response(model, "initial_point")
+    model, params = res.model, res.fitted.standard
+    res.spec.check_one_response("initial_point")
     own = model.layout.p - model.mixture.shared
     point: dict[str, Any] = {}
     if own:
@@ -42,7 +39,7 @@ def initial_point(res: MixRegResults) -> dict[str, Array]:
     if family.dispersion_name is not None:
         whole = params.dispersion
         point["dispersion"] = whole[0] if family.equal_dispersion else whole
-    if model.source.has("z"):
+    if model.gate_design is not None:
         point["gate_standard"] = params.gating[1:] - params.gating[:1]
     elif params.gating.shape[0] > 1:
         point["weights"] = params.weights
@@ -50,7 +47,7 @@ def initial_point(res: MixRegResults) -> dict[str, Array]:
 
 
 def sample(
-    res: MixRegResults,
+    res: Estimates,
     draws: int,
     tune: int,
     chains: int,
@@ -85,7 +82,7 @@ def sample(
     return inference_data(res, stack, chains, seed, extra)
 
 
-def from_trace(res: MixRegResults, posterior: Any) -> Parameters:
+def from_trace(res: Estimates, posterior: Any) -> Parameters:
     """Draws as a stack of mixtures in the user's units, one chain after another."""
 
     def flat(name: str) -> Array:
@@ -102,7 +99,7 @@ def from_trace(res: MixRegResults, posterior: Any) -> Parameters:
     return Parameters(coef, dispersion, np.log(flat("weights")).T[..., None])
 
 
-def aligned(res: MixRegResults, stack: Parameters) -> Parameters:
+def aligned(res: Estimates, stack: Parameters) -> Parameters:
     """Undo label switching: number the components of each draw like the fit's.
 
     Components are the same when they hold the same rows or groups.
@@ -112,7 +109,7 @@ def aligned(res: MixRegResults, stack: Parameters) -> Parameters:
     source, n = res.model.source, stack.coef.shape[1]
     some = np.linspace(0, source.units - 1, min(source.units, MOST_UNITS)).astype(np.intp)
     part = source.take_units(np.unique(some))
-    truth = part.sweep(Posterior(res.model.mixture), res._estimate.params).join()[: res.k]
+    truth = part.sweep(Posterior(res.model.mixture), res.fitted.estimate.params).join()[: res.k]
     per = max(1, CHUNK // (part.rows * len(res.classes)))
     runs = []
     for first in range(0, n, per):

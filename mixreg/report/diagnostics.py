@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.jobs.solve import Solution
-from mixreg.search.record import Record
+from mixreg.report.fitted import Fitted, SearchReport
 from mixreg.search.tensor import TensorResult
-from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
 
@@ -19,36 +17,6 @@ Array = NDArray[np.float64]
 SKEWED, HEAVY = 0.5, 1.0
 # A chance of a better maximum beyond which the reader is told to look harder.
 DOUBTFUL = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class SearchReport:
-    """How the search went.
-
-    Attributes
-    ----------
-    starts : int
-        Independent starts run to the end.
-    heights : tuple of float
-        Log-likelihood of each distinct maximum that was taken to all rows, the
-        winner first, before its last steps.
-    hits : tuple of int
-        How many starts led to each of them; 0 if only a move did.
-    chance : float
-        Estimated chance that one more start would find a better maximum.
-    moves, accepted : int
-        Moves tried against the leader, and kept.
-    levels : tuple of int
-        Rows of each level of the search.
-    """
-
-    starts: int
-    heights: tuple[float, ...]
-    hits: tuple[int, ...]
-    chance: float
-    moves: int
-    accepted: int
-    levels: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +98,15 @@ class Diagnostics:
         return "\n".join([*_verdict(self), "", *_numbers(self), "", *_search_lines(self)])
 
 
-def diagnose(
-    solution: Solution, whitening: Whitening, n: int, entropy_r2: float, weights: Array
-) -> Diagnostics:
-    """Work out the diagnostics of a solution; `weights` are those of the components."""
-    params = solution.fit.params
+def diagnose(fitted: Fitted, tensors: tuple[TensorResult, ...], entropy_r2: float) -> Diagnostics:
+    """Work out the diagnostics of a fit; `tensors` are decompositions of the data's moments."""
+    params, whitening, n = fitted.standard, fitted.whitening, fitted.tally.nobs
     k, p = params.coef.shape
+    weights = fitted.tally.weights[:k]
     linear = whitening.linear is None
     share = weights / weights.sum()
     noise2 = float(share @ params.dispersion) if linear else float("nan")
-    tensor = _nearest(solution.tensors, noise2 if linear else 0.5)
+    tensor = _nearest(tensors, noise2 if linear else 0.5)
     length = np.linalg.norm(params.coef, axis=1)
     unit = params.coef / max(float(length.max()), 1e-300)
     inner = unit @ unit.T
@@ -165,8 +132,8 @@ def diagnose(
         kurtosis=_largest(tensor.kurtosis) if tensor is not None else float("nan"),
         noise=float(np.sqrt(noise2)),
         entropy_r2=entropy_r2,
-        certified=solution.certified,
-        search=None if solution.search is None else report(solution.search, whitening),
+        certified=fitted.certified,
+        search=fitted.search,
         linear=linear,
         responses=1 if whitening.columns is None else int(whitening.columns.max()) + 1,
     )
@@ -181,19 +148,6 @@ def _nearest(tensors: tuple[TensorResult, ...], noise: float) -> TensorResult | 
     if not tensors:
         return None
     return min(tensors, key=lambda t: abs(t.noise - noise))
-
-
-def report(record: Record, whitening: Whitening) -> SearchReport:
-    """A record of the search in the user's units."""
-    return SearchReport(
-        record.starts,
-        tuple(whitening.log_likelihood(m.fit.objective) for m in record.maxima),
-        tuple(m.hits for m in record.maxima),
-        record.chance,
-        record.moves,
-        record.accepted,
-        record.levels,
-    )
 
 
 def _verdict(d: Diagnostics) -> list[str]:

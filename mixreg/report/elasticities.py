@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
+from mixreg.report.estimates import Estimates
 
 LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
 
 
-def log_terms(res: MixRegResults) -> dict[str, str]:
+def log_terms(res: Estimates) -> dict[str, str]:
     """Regressors whose coefficients are elasticities, and what is inside their log."""
     found = {}
-    for prefix, link, name in res.model.family.named_links(res.model.endog_names):
+    for prefix, link, name in res.spec.family.named_links(res.spec.endog_names):
         terms = [t for t in res.coefficients.index if t.startswith(prefix)]
         for term in terms if link == "log" or LOG.fullmatch(name) else ():
             match = LOG.fullmatch(inner := term.removeprefix(prefix))

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from functools import cached_property
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from patsy import PatsyError
-from scipy.special import xlogy
 from scipy.stats import norm, t
 from statsmodels.base.model import LikelihoodModelResults
 
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.pruning import alive
-from mixreg.inference.averages import average_prior
-from mixreg.inference.estimate import Estimate
 from mixreg.jobs.solve import Options, Solution
 from mixreg.mixture.parameters import Parameters, log_gating
-
-if TYPE_CHECKING:
-    from mixreg.model import MixReg
+from mixreg.report.fitted import Fitted
+from mixreg.table.parts import Parts
+from mixreg.table.spec import Spec
 
 Array = NDArray[np.float64]
 
@@ -43,33 +40,49 @@ class Estimates:
 
     def __init__(
         self,
-        model: MixReg,
-        solution: Solution,
-        estimate: Estimate,
-        posterior: Array,
-        options: Options,
+        model: Parts,
+        fitted: Fitted,
+        solution: Solution | None = None,
+        options: Options | None = None,
     ) -> None:
         self.model = model
-        self.solution = solution
-        self.method = options.method
-        self.options = options
-        self._estimate = estimate
-        self._posterior = posterior
-        self.cov_type = estimate.cov_type
+        self.fitted = fitted
+        self.method = fitted.method
+        self.cov_type = fitted.estimate.cov_type
+        self._solution = solution
+        self._options = options
 
     def __repr__(self) -> str:
         """One line."""
         return (
-            f"<MixRegResults: k={self.k}, n={self.nobs}, llf={self.llf:.6g}, "
-            f"{self.solution.fit.reason}>"
+            f"<MixRegResults: k={self.k}, n={self.nobs}, llf={self.llf:.6g}, {self.fitted.reason}>"
         )
+
+    @property
+    def spec(self) -> Spec:
+        """What was asked."""
+        return self.model.spec
+
+    @property
+    def solution(self) -> Solution:
+        """The fit in standard coordinates, with all that the search came by."""
+        if self._solution is None:
+            raise NotAvailableError("a fit from a file has no record of its search's runs")
+        return self._solution
+
+    @property
+    def options(self) -> Options:
+        """What `fit` was asked to do."""
+        if self._options is None:
+            raise NotAvailableError("a fit from a file does not keep the options of `fit`")
+        return self._options
 
     # Estimates
 
     @property
     def k(self) -> int:
         """Number of components."""
-        return self.model.k
+        return self.spec.k
 
     @property
     def components(self) -> pd.Index:
@@ -79,46 +92,42 @@ class Estimates:
     @property
     def classes(self) -> pd.Index:
         """Labels that occur: the components, and 0 for the background if there is one."""
-        numbers = [*self.components, *([0] if self.model.noise else [])]
-        return pd.Index(numbers, name="component") if self.model.noise else self.components
+        if not self.spec.noise:
+            return self.components
+        return pd.Index(self.spec.classes, name="component")
 
     @property
     def alive(self) -> list[int]:
         """Components that hold rows; variational Bayes empties those it does not need."""
-        beliefs = self.solution.beliefs
-        if beliefs is None:
+        beliefs, priors = self.fitted.beliefs, self.fitted.priors
+        if beliefs is None or priors is None:
             return list(self.components)
-        held = alive(beliefs, self.options.priors)
-        held[np.setdiff1d(self._posterior.argmax(axis=0), [self.k])] = True
+        held = alive(beliefs, priors) | (self.fitted.tally.units[: self.k] > 0)
         return [int(j) for j in self.components[held]]
 
     @property
     def elbo(self) -> float:
         """Evidence lower bound of variational Bayes, in the user's units."""
-        if self.solution.elbo is None:
+        if self.fitted.elbo is None:
             raise NotAvailableError("only method='vb' has a lower bound; see llf for this fit")
-        return self.model._whitening.log_likelihood(self.solution.elbo)
+        return self.fitted.elbo
 
     @property
     def weights(self) -> pd.Series:
         """Mixing weights by component; averages where they depend on concomitants."""
-        return pd.Series(self._weights, self.classes, name="weight")
+        return pd.Series(self.fitted.tally.weights, self.classes, name="weight")
 
-    @cached_property
-    def _weights(self) -> Array:
-        return average_prior(self.model.source, self.model.mixture.gate, self._estimate.params)
-
-    def _average_gate(self) -> Parameters:
+    def at_average_gate(self) -> Parameters:
         """The mixture with class probabilities at their averages."""
-        params = self._estimate.params
-        return Parameters(params.coef, params.dispersion, log_gating(self._weights))
+        params, weights = self.fitted.estimate.params, self.fitted.tally.weights
+        return Parameters(params.coef, params.dispersion, log_gating(weights))
 
     @property
     def coefficients(self) -> pd.DataFrame:
         """Coefficients, terms x components."""
         return pd.DataFrame(
-            self._estimate.params.coef.T,
-            pd.Index(self.model.design.terms, name="term"),
+            self.fitted.estimate.params.coef.T,
+            pd.Index(self.spec.design.terms, name="term"),
             self.components,
         )
 
@@ -128,11 +137,11 @@ class Estimates:
 
         With several responses a DataFrame, with a column for each that has one.
         """
-        family = self.model.family
-        values = self._estimate.params.dispersion**family.scale_power
+        family = self.spec.family
+        values = self.fitted.estimate.params.dispersion**family.scale_power
         if isinstance(family.scale_name, tuple):
             frame = pd.DataFrame(values, self.components, list(family.scale_name))
-            return frame[self.model.layout.scale_names]
+            return frame[self.spec.layout.scale_names]
         return pd.Series(values, self.components, name=family.dispersion_name or "scale")
 
     @property
@@ -141,12 +150,12 @@ class Estimates:
 
         The first component is the reference.
         """
-        design = self.model.gate_design
+        design = self.spec.gate_design
         if design is None:
             raise NotAvailableError(
                 "class probabilities are constant; declare concomitant='~ age' to model them"
             )
-        gate = self._estimate.params.gating
+        gate = self.fitted.estimate.params.gating
         return pd.DataFrame((gate - gate[:1]).T, pd.Index(design.terms, name="term"), self.classes)
 
     # Labels
@@ -154,56 +163,69 @@ class Estimates:
     @property
     def posterior(self) -> pd.DataFrame:
         """Probability of each component, rows of the data x components."""
-        rows = self.model.units.to_rows(self._posterior.T, self.nobs)
+        rows = self.model.units.to_rows(self.unit_posterior.T, self.nobs)
         return pd.DataFrame(rows, self.model.index, self.classes)
 
     @property
     def labels(self) -> pd.Series:
         """Most likely component of each row."""
         return pd.Series(
-            self.model.units.to_rows(self._unit_labels, self.nobs),
+            self.model.units.to_rows(self.unit_labels, self.nobs),
             self.model.index,
             name="component",
         )
 
     @property
-    def _unit_labels(self) -> NDArray[np.int64]:
-        return np.asarray(self.classes.to_numpy()[self._posterior.argmax(axis=0)])
+    def unit_posterior(self) -> Array:
+        """Probability of each component, (K, units)."""
+        if self.fitted.posterior is None:
+            raise NotAvailableError(
+                "the rows are gone, and with them their labels; label data with "
+                "res.predict(data, 'label')"
+            )
+        return self.fitted.posterior
+
+    @property
+    def unit_labels(self) -> NDArray[np.int64]:
+        """Most likely component of each unit."""
+        return np.asarray(self.classes.to_numpy()[self.unit_posterior.argmax(axis=0)])
 
     @property
     def group_posterior(self) -> pd.DataFrame:
         """Probability of each component, groups x components."""
-        return pd.DataFrame(self._posterior.T, self._groups(), self.classes)
+        groups = self._groups()
+        return pd.DataFrame(self.unit_posterior.T, groups, self.classes)
 
     @property
     def group_labels(self) -> pd.Series:
         """Most likely component of each group."""
-        return pd.Series(self._unit_labels, self._groups(), name="component")
+        groups = self._groups()
+        return pd.Series(self.unit_labels, groups, name="component")
 
     def _groups(self) -> pd.Index:
-        if self.model.units.labels is None:
+        if self.fitted.groups is None:
             raise NotAvailableError("the model has no groups; declare them with groups='column'")
-        return self.model.units.labels.rename(self.model.groups_name)
+        return self.fitted.groups.rename(self.spec.groups_name)
 
     # Inference, by statsmodels
 
     @cached_property
     def _inference(self) -> LikelihoodModelResults:
-        cov = self._estimate.finite_cov
-        names = self.model.param_names
+        cov = self.fitted.estimate.finite_cov
+        names = self.spec.param_names
         stand_in = SimpleNamespace(data=SimpleNamespace(cov_names=names, param_names=names))
-        inner = LikelihoodModelResults(stand_in, self._estimate.vector, cov)
+        inner = LikelihoodModelResults(stand_in, self.fitted.estimate.vector, cov)
         inner.use_t = False
         inner.df_resid = self.df_resid
         return inner
 
     def _series(self, values: Array, name: str) -> pd.Series:
-        return pd.Series(values, self.model.param_names, name=name)
+        return pd.Series(values, self.spec.param_names, name=name)
 
     @property
     def params(self) -> pd.Series:
         """All free parameters, flat: `x1[1]`, `log(sigma)[1]`, `logit(weight)[2]`."""
-        return self._series(self._estimate.vector, "params")
+        return self._series(self.fitted.estimate.vector, "params")
 
     @property
     def bse(self) -> pd.Series:
@@ -221,16 +243,16 @@ class Estimates:
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values, normal (Student's for coefficients of variational Bayes)."""
-        z, beliefs = np.abs(self.tvalues.to_numpy()), self.solution.beliefs
+        z, beliefs = np.abs(self.tvalues.to_numpy()), self.fitted.beliefs
         p = 2 * norm.sf(z)
         if beliefs is not None:
-            a, index = np.maximum(beliefs.shape, 1 + 1e-9), self.model.layout.coef_index()
+            a, index = np.maximum(beliefs.shape, 1 + 1e-9), self.spec.layout.coef_index()
             p[index] = 2 * t.sf(z[index] * np.sqrt(a / (a - 1))[:, None], 2 * a[:, None])
         return self._series(p, "pvalues")
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of `params`."""
-        names = self.model.param_names
+        names = self.spec.param_names
         cov = self._inference.cov_params()
         return pd.DataFrame(np.where(cov >= 1e300, np.inf, cov), names, names)
 
@@ -241,13 +263,13 @@ class Estimates:
 
     def _quantiles(self, tail: float) -> Array:
         """Standard deviations between a parameter's mean and a tail of its distribution."""
-        found = np.full(self.df_model, norm.isf(tail))
-        beliefs = self.solution.beliefs
+        found = np.full(self.spec.layout.size, norm.isf(tail))
+        beliefs = self.fitted.beliefs
         if beliefs is not None:
             # Posteriors of coefficients are Student's.
             a = np.maximum(beliefs.shape, 1 + 1e-9)
             wide = t.isf(tail, 2 * a) * np.sqrt((a - 1) / a)
-            found[self.model.layout.coef_index()] = wide[:, None]
+            found[self.spec.layout.coef_index()] = wide[:, None]
         return found
 
     def t_test(self, r_matrix: Any) -> Any:
@@ -265,7 +287,7 @@ class Estimates:
         except (PatsyError, ValueError, IndexError, AssertionError) as error:
             raise InputError(
                 f"the hypothesis {hypotheses!r} cannot be read ({error}); use the names "
-                f"{', '.join(self.model.param_names[:6])}, ..."
+                f"{', '.join(self.spec.param_names[:6])}, ..."
             ) from error
 
     # Scalars
@@ -273,33 +295,34 @@ class Estimates:
     @property
     def llf(self) -> float:
         """Log-likelihood at the estimates; infinite when the fit is exact."""
-        return self._estimate.llf
+        return self.fitted.estimate.llf
 
     @property
     def nobs(self) -> int:
         """Number of rows."""
-        return self.model.nobs
+        return self.fitted.tally.nobs
 
     @property
     def ngroups(self) -> int | None:
         """Number of groups, or None."""
-        return self.model.ngroups
+        return self.fitted.tally.ngroups
 
     @property
     def n_units(self) -> float:
         """Rows or groups that got a label, counted with their weights."""
-        weight = self.model.units.weight
-        return float(self.model.source.units if weight is None else weight.sum())
+        return self.fitted.tally.n_units
 
     @property
     def df_model(self) -> int:
-        """Number of free parameters."""
-        return self.model.layout.size
+        """Number of free parameters; of variational Bayes, those of living components."""
+        alive = len(self.alive)
+        spec = self.spec if alive == self.k else self.spec.with_k(alive)
+        return spec.layout.size
 
     @property
     def df_resid(self) -> float:
         """Rows (counted with weights) minus free parameters."""
-        return self.model._whitening.rows / len(self.model.responses) - self.df_model
+        return self.fitted.tally.row_weight - self.df_model
 
     @property
     def aic(self) -> float:
@@ -314,9 +337,7 @@ class Estimates:
     @property
     def entropy(self) -> float:
         """Entropy of the posterior, summed over rows or groups."""
-        each = -xlogy(self._posterior, self._posterior).sum(axis=0)
-        weight = self.model.units.weight
-        return max(0.0, float(each.sum() if weight is None else weight @ each))
+        return self.fitted.tally.entropy
 
     @property
     def entropy_r2(self) -> float:
@@ -333,12 +354,12 @@ class Estimates:
     @property
     def converged(self) -> bool:
         """Whether the final run ended by itself."""
-        return self.solution.fit.converged
+        return self.fitted.reason in ("converged", "labels", "exact")
 
     @property
     def n_iter(self) -> int:
         """Iterations of the final run."""
-        return self.solution.fit.n_iter
+        return self.fitted.n_iter
 
     @property
     def history(self) -> Array:
@@ -346,8 +367,4 @@ class Estimates:
 
         The last entry is infinite when the fit is exact.
         """
-        history = self.solution.fit.history
-        white = self.model._whitening
-        if self.method == "altmin":
-            return white.hard_objective(history)
-        return history - white.log_volume
+        return self.fitted.history

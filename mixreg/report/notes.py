@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from mixreg.exact.reasons import Reason
-from mixreg.sources.tasks import count_known
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
+from mixreg.report.estimates import Estimates
 
 
-def notes_of(results: MixRegResults) -> list[str]:
+def notes_of(results: Estimates) -> list[str]:
     """All that a reader of the tables should know, most important first."""
-    solution, estimate = results.solution, results._estimate
+    fitted, estimate = results.fitted, results.fitted.estimate
     notes = [estimate.description]
-    if solution.beliefs is not None:
+    if fitted.beliefs is not None:
         notes += _prior_notes(results)
-    if solution.certified:
+    if fitted.certified:
         notes.append("Zero loss on rows enough for every component: recovery is certified.")
-    elif solution.exact:
+    elif fitted.exact:
         notes.append(f"Zero loss, but no proof of recovery: {_why_exact(results)}")
     return [*notes, *_model_notes(results), *_doubts(results), *_search_notes(results)]
 
 
-def _model_notes(results: MixRegResults) -> list[str]:
+def _model_notes(results: Estimates) -> list[str]:
     """What the model was told: common dispersions, known labels, background."""
     notes = []
-    family = results.model.family
+    family = results.spec.family
     if family.equal_dispersion and family.dispersion_name:
         what = "residual variance" if family.dispersion_name == "sigma" else family.dispersion_name
-        each = " of each response" if len(results.model.responses) > 1 else ""
+        each = " of each response" if len(results.spec.responses) > 1 else ""
         notes.append(f"All components share one {what}{each} (equal_variance=True).")
-    if results.model.source.has("known"):
-        known = results.model.source.sweep(count_known)
+    known = results.fitted.tally.known
+    if known is not None:
         notes.append(f"Labels of {known} rows or groups were known and are kept.")
-    if results.model.noise:
-        what = "response" if len(results.model.responses) == 1 else "responses"
+    if results.spec.noise:
+        what = "response" if len(results.spec.responses) == 1 else "responses"
         notes.append(f"Noise spreads evenly over the range of the {what}; its label is 0.")
     return notes
 
 
-def _doubts(results: MixRegResults) -> list[str]:
+def _doubts(results: Estimates) -> list[str]:
     """What speaks against the fit."""
-    solution, estimate = results.solution, results._estimate
+    fitted, estimate = results.fitted, results.fitted.estimate
     notes = []
     remedy = "fewer terms" if results.k == 1 else "a smaller k or fewer terms"
     for j in estimate.separated:
@@ -58,16 +53,16 @@ def _doubts(results: MixRegResults) -> list[str]:
             "Concomitants separate the classes: coefficients of the class probabilities run off "
             "to infinity. Use fewer concomitants."
         )
-    if solution.binds:
-        parts = [response.family for response in results.model.responses]
+    if fitted.binds:
+        parts = [response.family for response in results.spec.responses]
         ratio = max(part.variance_ratio for part in parts)
-        why = "; ".join(_why_tight(results, reason) for reason in solution.reasons)
+        why = "; ".join(_why_tight(results, reason) for reason in fitted.reasons)
         notes.append(
             f"The bound on the variances binds (variance_ratio={ratio:g}): "
             f"{why or 'a component singles out a few rows'}. Try a smaller k, or "
             "equal_variance=True. Standard errors take the bound for an estimate."
         )
-    for j in solution.suspects:
+    for j in fitted.suspects:
         notes.append(
             f"Component {j + 1} is small and tight; chance may explain it. Try a smaller k, or "
             "equal_variance=True."
@@ -81,12 +76,12 @@ def _doubts(results: MixRegResults) -> list[str]:
     return notes
 
 
-def _why_tight(results: MixRegResults, reason: Reason) -> str:
+def _why_tight(results: Estimates, reason: Reason) -> str:
     """What keeps a component's rows together, for a sentence."""
-    j, share, y = reason.component + 1, f"{reason.share:.0%}", results.model.design.response
+    j, share, y = reason.component + 1, f"{reason.share:.0%}", results.spec.design.response
     apart = f"values of {y} are {reason.spacing:g} apart"
     if reason.kind == "column":
-        name = results.model.design.terms[reason.column]
+        name = results.spec.design.terms[reason.column]
         plus = "" if reason.value == 0 else f" {'-' if reason.value < 0 else '+'} "
         plus += "" if reason.value == 0 else f"{abs(reason.value):g}"
         return f"{y} equals {name}{plus} in {share} of the rows, which make component {j}"
@@ -101,9 +96,9 @@ def _why_tight(results: MixRegResults, reason: Reason) -> str:
     return f"component {j} singles out {reason.rows:.0f} {rows}"
 
 
-def _why_exact(results: MixRegResults) -> str:
+def _why_exact(results: Estimates) -> str:
     """Why an exact fit proves nothing, with a remedy."""
-    reasons = results.solution.reasons
+    reasons = results.fitted.reasons
     told = [_why_tight(results, reason) for reason in reasons if reason.kind != "few"]
     if told:
         return "; ".join(told) + ". Other components may fit as well."
@@ -115,7 +110,7 @@ def _why_exact(results: MixRegResults) -> str:
     )
 
 
-def _undetermined(results: MixRegResults) -> list[str]:
+def _undetermined(results: Estimates) -> list[str]:
     """Coefficients that a component has no rows for."""
     notes = []
     for j, terms in _unknown_terms(results).items():
@@ -125,43 +120,44 @@ def _undetermined(results: MixRegResults) -> list[str]:
     return notes
 
 
-def _unknown_terms(results: MixRegResults) -> dict[int, list[str]]:
+def _unknown_terms(results: Estimates) -> dict[int, list[str]]:
     """Names of the coefficients that no rows determine, by component from 0."""
     terms: dict[int, list[str]] = {}
-    for j, i in results._estimate.undetermined:
-        if j not in results.solution.empty:
-            terms.setdefault(j, []).append(results.model.design.terms[i])
+    for j, i in results.fitted.estimate.undetermined:
+        if j not in results.fitted.empty:
+            terms.setdefault(j, []).append(results.spec.design.terms[i])
     return terms
 
 
-def _more_lost(results: MixRegResults) -> bool:
+def _more_lost(results: Estimates) -> bool:
     """Whether there are infinite standard errors that no other note explains."""
-    estimate = results._estimate
+    estimate = results.fitted.estimate
     if estimate.cov is None or estimate.regular:
         return False
     lost = np.isinf(np.diag(estimate.cov))
-    index = results.model.layout.coef_index()
+    index = results.spec.layout.coef_index()
     for j, i in estimate.undetermined:
         lost[index[j, i]] = False
     return bool(lost.any())
 
 
-def _search_notes(results: MixRegResults) -> list[str]:
+def _search_notes(results: Estimates) -> list[str]:
     """How the search went, where it was not as usual."""
-    solution = results.solution
+    fitted = results.fitted
     notes = []
-    if solution.revived:
-        notes.append(f"An emptied component was seeded anew {solution.revived} times.")
-    for j in solution.empty:
+    if fitted.revived:
+        notes.append(f"An emptied component was seeded anew {fitted.revived} times.")
+    for j in fitted.empty:
         notes.append(f"Component {j + 1} is empty; try a smaller k.")
-    if not results.converged and solution.fit.reason == "max_iter":
+    if not results.converged and fitted.reason == "max_iter":
         notes.append("The fit did not converge; raise max_iter.")
     return notes
 
 
-def _prior_notes(results: MixRegResults) -> list[str]:
+def _prior_notes(results: Estimates) -> list[str]:
     """The priors, and how many components they left alive."""
-    p = results.options.priors
+    p = results.fitted.priors
+    assert p is not None
     notes = [
         f"Priors, in standard units: weights Dirichlet({p.concentration:g}); coefficients normal "
         f"with standard deviation {p.coef_scale:g} sigma; variances inverse gamma({p.shape:g}, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from mixreg.estimators.expectation import Posterior
 from mixreg.families import Family
 from mixreg.inference.averages import ClassProbabilities
 from mixreg.mixture.gate import ConstantGate
+from mixreg.report.estimates import Estimates
 from mixreg.sources import in_memory, per_unit
 from mixreg.sources.block import Block
 from mixreg.sources.tasks import regressors
@@ -24,15 +25,12 @@ from mixreg.table.responses import OneResponse, Response
 from mixreg.table.rows import check_range, in_sets
 from mixreg.table.units import make_units, plain_value
 
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
-
 Array = NDArray[np.float64]
 
 WHICH = ("mean", "component", "posterior", "label")
 
 
-def predict(res: MixRegResults, new: Any, which: str, columns: dict[str, Any]) -> Any:
+def predict(res: Estimates, new: Any, which: str, columns: dict[str, Any]) -> Any:
     """Predict for new data, or for the model's own rows; see `MixRegResults.predict`."""
     if which not in WHICH:
         raise InputError(f"which={which!r} is unknown; use one of {', '.join(WHICH)}")
@@ -46,8 +44,8 @@ def predict(res: MixRegResults, new: Any, which: str, columns: dict[str, Any]) -
         share = share[:, : res.k] / share[:, : res.k].sum(axis=1, keepdims=True)
         means = [(each * share).sum(axis=1) for each in component_means(res, rows)]
         if len(means) == 1:
-            return pd.Series(means[0], rows.index, name=res.model.endog_names)
-        return pd.DataFrame(dict(zip(res.model.response_names, means, strict=True)), rows.index)
+            return pd.Series(means[0], rows.index, name=res.spec.endog_names)
+        return pd.DataFrame(dict(zip(res.spec.response_names, means, strict=True)), rows.index)
     posterior = pd.DataFrame(new_posterior(res, rows), rows.index, res.classes)
     if which == "posterior":
         return posterior
@@ -106,25 +104,25 @@ class NewRows:
         return seen
 
 
-def own_rows(res: MixRegResults) -> NewRows:
+def own_rows(res: Estimates) -> NewRows:
     """The model's own rows, in the user's order."""
     model = res.model
     count, parts = len(model.responses), []
     for i, response in enumerate(model.responses):
         own = model.source.mapped(OneResponse(i, count, response.columns))
         x = model.units.unsort(per_unit(own, regressors).T)
-        parts.append(NewResponse(x, offset=response.offset))
+        parts.append(NewResponse(x, offset=model.rows.offsets[i]))
     return NewRows(parts, model.index, sets=model.sets)
 
 
-def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) -> NewRows:
+def new_rows(res: Estimates, new: Any, columns: dict[str, Any], which: str) -> NewRows:
     """Columns of new data, through the same formulas; responses only where they count."""
-    model = res.model
+    spec = res.spec
     frame = None if isinstance(new, np.ndarray) else as_frame(new)
-    made = [response.design.regressors(new) for response in model.responses]
+    made = [response.design.regressors(new) for response in spec.responses]
     rows = NewRows([NewResponse(x) for x, _ in made], made[0][1])
 
-    def find(name: str, response: Response = model.responses[0]) -> Any:
+    def find(name: str, response: Response = spec.responses[0]) -> Any:
         value = columns.get(name)
         if isinstance(value, dict):
             value = value.get(response.name)
@@ -137,7 +135,7 @@ def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) 
             raise InputError(f"{name} has length {len(value)}, but there are {len(rows)} new rows")
         return value
 
-    for part, response in zip(rows.parts, model.responses, strict=True):
+    for part, response in zip(rows.parts, spec.responses, strict=True):
         if which in ("posterior", "label"):
             part.y, part.trials = response.design.responses(new), response.design.trials(new)
         if part.trials is None and response.has_trials:
@@ -147,12 +145,12 @@ def new_rows(res: MixRegResults, new: Any, columns: dict[str, Any], which: str) 
         exposure = find("exposure", response)
         part.offset = _new_offset(find("offset", response), exposure, rows.index)
     groups, sets = find("groups"), find("choice_set")
-    if model.family.takes_sets:
+    if spec.family.takes_sets:
         rows.sets = _new_sets(sets, groups, len(rows))
         groups = sets if groups is None else groups
-    if model.units.labels is not None and groups is not None:
+    if res.fitted.groups is not None and groups is not None:
         rows.groups = pd.Index(groups)
-    rows.z = _new_concomitants(model.gate_design, new, columns.get("concomitant"), len(rows))
+    rows.z = _new_concomitants(spec.gate_design, new, columns.get("concomitant"), len(rows))
     return rows
 
 
@@ -200,11 +198,11 @@ def _new_sets(sets: Any, groups: Any, n: int) -> NDArray[np.intp]:
     return np.asarray(codes, dtype=np.intp)
 
 
-def component_means(res: MixRegResults, rows: NewRows) -> list[Array]:
+def component_means(res: Estimates, rows: NewRows) -> list[Array]:
     """Expected response (or choice share) in each component, (rows, k), by response."""
-    coef = res._estimate.params.coef
+    coef = res.fitted.estimate.params.coef
     means = []
-    for part, response in zip(rows.parts, res.model.responses, strict=True):
+    for part, response in zip(rows.parts, res.spec.responses, strict=True):
         eta = part.x @ coef[:, response.columns].T
         if part.offset is not None:
             eta = eta + part.offset[:, None]
@@ -234,41 +232,41 @@ def _shares(eta: Array, sets: NDArray[np.intp] | None, family: Family) -> Array:
     return np.where(unknown[:, None], np.nan, shares / total)
 
 
-def component_frame(res: MixRegResults, rows: NewRows) -> pd.DataFrame:
+def component_frame(res: Estimates, rows: NewRows) -> pd.DataFrame:
     """Expected responses, components in columns; with several, (response, component)."""
     means = [pd.DataFrame(m, rows.index, res.components) for m in component_means(res, rows)]
     if len(means) == 1:
         return means[0]
     names = ["response", "component"]
-    return pd.concat(means, axis=1, keys=res.model.response_names, names=names)
+    return pd.concat(means, axis=1, keys=res.spec.response_names, names=names)
 
 
-def _own_prior(res: MixRegResults) -> Array:
+def _own_prior(res: Estimates) -> Array:
     """Class probabilities of the model's own rows, (rows, K)."""
-    source, gate = res.model.source, res.model.mixture.gate
-    prior = per_unit(source, ClassProbabilities(gate), res._estimate.params)
+    source, gate = res.model.source, res.spec.mixture.gate
+    prior = per_unit(source, ClassProbabilities(gate), res.fitted.estimate.params)
     return np.asarray(res.model.units.to_rows(prior.T, res.nobs))
 
 
-def prior_of(res: MixRegResults, rows: NewRows) -> Array:
+def prior_of(res: Estimates, rows: NewRows) -> Array:
     """Class probabilities of new rows before their responses are seen, (rows, K)."""
     if rows.z is None:
         return np.tile(res.weights.to_numpy(), (len(rows), 1))
-    utility = rows.z @ res._estimate.params.gating.T
+    utility = rows.z @ res.fitted.estimate.params.gating.T
     utility -= utility.max(axis=1, keepdims=True)
     prior = np.exp(utility)
     return np.asarray(prior / prior.sum(axis=1, keepdims=True))
 
 
-def new_posterior(res: MixRegResults, rows: NewRows) -> Array:
+def new_posterior(res: Estimates, rows: NewRows) -> Array:
     """Posterior of new rows, (rows, K): by response, by group, or the prior."""
-    good, labels = rows.good, res.model.units.labels
+    good, labels = rows.good, res.fitted.groups
     out = np.full((len(rows), len(res.classes)), np.nan)
     out[good] = prior_of(res, rows)[good]
     if rows.groups is not None and labels is not None:
         # What is known of a group from the fit, unless it answers anew below.
         known = labels.get_indexer(rows.groups)
-        out[good & (known >= 0)] = res._posterior.T[known[good & (known >= 0)]]
+        out[good & (known >= 0)] = res.unit_posterior.T[known[good & (known >= 0)]]
     if not any(seen.any() for seen in rows.seen()):
         return out
     # Rows without a group stand for themselves.
@@ -280,13 +278,13 @@ def new_posterior(res: MixRegResults, rows: NewRows) -> Array:
     return out
 
 
-def _posterior_given(res: MixRegResults, rows: NewRows, codes: NDArray[np.intp]) -> pd.DataFrame:
+def _posterior_given(res: Estimates, rows: NewRows, codes: NDArray[np.intp]) -> pd.DataFrame:
     """Posterior of each unit of new rows with responses, by the unit's code."""
-    model, pieces = res.model, []
-    for i, (part, response) in enumerate(zip(rows.parts, model.responses, strict=True)):
+    spec, pieces = res.spec, []
+    for i, (part, response) in enumerate(zip(rows.parts, spec.responses, strict=True)):
         seen = np.flatnonzero(rows.seen()[i])
         if len(seen):
-            piece = _piece(part, response, seen, i, len(model.design.terms))
+            piece = _piece(part, response, seen, i, len(spec.design.terms))
             trials = piece[3] if response.has_trials else None
             check_range(response.family, piece[1], trials, rows.index[seen])
             pieces.append(piece)
@@ -298,19 +296,19 @@ def _posterior_given(res: MixRegResults, rows: NewRows, codes: NDArray[np.intp])
     units = make_units(codes[row], None, np.ones(n, dtype=bool), pd.RangeIndex(n), sets)
     block = Block(
         units.sort(x),
-        units.sort(y - offset if model.family.linear else y),
+        units.sort(y - offset if spec.family.linear else y),
         None,
         units.starts,
-        offset=None if model.family.linear else units.sort(offset),
-        trials=units.sort(trials) if model.source.has("trials") else None,
-        part=units.sort(number) if model.source.has("part") else None,
+        offset=None if spec.family.linear else units.sort(offset),
+        trials=units.sort(trials) if spec.has_trials else None,
+        part=units.sort(number) if len(spec.responses) > 1 else None,
         z=None if rows.z is None else units.to_units(rows.z[row], "concomitants vary"),
     )
     if sets is not None:
         block = in_sets(block, units.sort(sets), units.sort(np.asarray(rows.index)[row]))
-    params, mixture = res._estimate.params, model.mixture
-    if rows.z is None and model.gate_design is not None:
-        params, mixture = res._average_gate(), replace(mixture, gate=ConstantGate())
+    params, mixture = res.fitted.estimate.params, spec.mixture
+    if rows.z is None and spec.gate_design is not None:
+        params, mixture = res.at_average_gate(), replace(mixture, gate=ConstantGate())
     task = Posterior(mixture, hard=res.method == "altmin")
     return pd.DataFrame(in_memory(block).sweep(task, params).join().T, units.labels)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,8 @@ from scipy import stats
 
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.report.elasticities import log_terms
+from mixreg.report.estimates import Estimates
 from mixreg.table.columns import plain
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -117,7 +115,7 @@ class _Members(NamedTuple):
     weight: NDArray[Any]  # (units,), whole numbers where no weights were given
 
 
-def segments(res: MixRegResults) -> pd.DataFrame:
+def segments(res: Estimates) -> pd.DataFrame:
     """One row a segment: how large, how certain, and its coefficients.
 
     Returns
@@ -131,26 +129,26 @@ def segments(res: MixRegResults) -> pd.DataFrame:
     has a column "elasticity of price", unless it is in another term as well:
     then its elasticity is not one number. Noise is the last row, 0.
     """
-    members = _members(res)
-    size = members.assigned.sum(axis=0)
+    tally, ids = res.fitted.tally, pd.Index(res.spec.classes, name="component")
+    size = tally.assigned
     frame = pd.DataFrame(
         {
             "size": size,
-            "rows": (res.labels.to_numpy()[:, None] == members.ids.to_numpy()).sum(axis=0),
+            "rows": tally.rows,
             "share": size / size.sum(),
-            "weight": res.weights.reindex(members.ids, fill_value=1 - res.weights.sum()),
-            "certainty": _ratio((members.assigned * members.posterior).sum(axis=0), size),
+            "weight": res.weights.reindex(ids),
+            "certainty": _ratio(np.diag(tally.joint), size),
         },
-        members.ids,
+        ids,
     )
-    coef = res.coefficients.T.reindex(members.ids).rename_axis(columns=None)
+    coef = res.coefficients.T.reindex(ids).rename_axis(columns=None)
     for name, inner in log_terms(res).items():
         coef[f"elasticity of {inner}"] = coef[name]
     coef.columns = pd.Index([f"coef {c}" if c in frame.columns else c for c in coef.columns])
     return pd.concat([frame, coef], axis=1)
 
 
-def profile(res: MixRegResults, data: pd.DataFrame) -> SegmentProfile:
+def profile(res: Estimates, data: pd.DataFrame) -> SegmentProfile:
     """Describe the segments by variables, mostly ones that were not in the model.
 
     Parameters
@@ -193,7 +191,7 @@ def profile(res: MixRegResults, data: pd.DataFrame) -> SegmentProfile:
     return SegmentProfile(table, tested.rename_axis(index="variable"))
 
 
-def classification(res: MixRegResults) -> Classification:
+def classification(res: Estimates) -> Classification:
     """How far the labels can be trusted.
 
     A unit (a group where there are groups, else a row) is assigned to its most
@@ -203,10 +201,8 @@ def classification(res: MixRegResults) -> Classification:
     is `errors`, the matrix that three-step methods correct for. Units count
     with their case weights.
     """
-    members = _members(res)
-    joint = members.assigned.T @ members.posterior
-    counts = members.assigned.sum(axis=0)
-    rows, columns = members.ids.rename("assigned"), members.ids.rename("component")
+    joint, counts = res.fitted.tally.joint, res.fitted.tally.assigned
+    rows, columns = (pd.Index(res.spec.classes, name=name) for name in ("assigned", "component"))
     return Classification(
         pd.DataFrame(_ratio(joint, counts[:, None]), rows, columns),
         pd.DataFrame(_ratio(joint, joint.sum(axis=0)).T, columns, rows),
@@ -216,7 +212,7 @@ def classification(res: MixRegResults) -> Classification:
     )
 
 
-def importance(res: MixRegResults) -> pd.DataFrame:
+def importance(res: Estimates) -> pd.DataFrame:
     """Importance of attributes in percent, as in conjoint analysis.
 
     An attribute is a main effect. A category spans the part-worths of all its
@@ -241,12 +237,12 @@ def importance(res: MixRegResults) -> pd.DataFrame:
     return frame
 
 
-def _members(res: MixRegResults) -> _Members:
+def _members(res: Estimates) -> _Members:
     grouped = res.ngroups is not None
     labels = (res.group_labels if grouped else res.labels).to_numpy()
     ids = list(res.components)
     posterior = (res.group_posterior if grouped else res.posterior)[ids].to_numpy()
-    if getattr(res.model, "noise", False):
+    if res.spec.noise:
         ids = [*ids, 0]
         posterior = np.column_stack([posterior, np.clip(1 - posterior.sum(axis=1), 0, 1)])
     weight = res.model.units.weight
@@ -255,18 +251,18 @@ def _members(res: MixRegResults) -> _Members:
     return _Members(pd.Index(ids, name="component"), posterior, assigned, weight)
 
 
-def _aligned(res: MixRegResults, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:
+def _aligned(res: Estimates, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:
     """The rows of data in the model's order, and their units if those are groups of rows."""
     if not isinstance(data, pd.DataFrame):
         raise InputError(f"data must be a DataFrame; got {type(data).__name__}")
-    model, groups, index = res.model, res.model.units.labels, data.index
-    data = data.drop(columns=[model.groups_name], errors="ignore").rename(columns=str)
+    model, groups, index = res.model, res.fitted.groups, data.index
+    data = data.drop(columns=[res.spec.groups_name], errors="ignore").rename(columns=str)
     if data.empty or not data.columns.is_unique:
         what = "is empty" if data.empty else "has columns with the same name"
         raise InputError(f"data {what}; give at least one row and one column, names all different")
     at_rows = _find(index, model.index, model.kept)
     at_groups = None if groups is None else _find(index, groups)
-    named = index.name is not None and index.name == model.groups_name
+    named = index.name is not None and index.name == res.spec.groups_name
     if at_groups is not None and (named or at_rows is None):
         return plain(data.iloc[at_groups]), None
     if at_rows is None:
@@ -358,15 +354,16 @@ def _chi_square(values: Array, assigned: NDArray[Any]) -> list[Any]:
     return ["chi-square", test.statistic, test.dof, np.nan, test.pvalue, effect]
 
 
-def _spans(res: MixRegResults) -> tuple[dict[str, Array], list[str]]:
+def _spans(res: Estimates) -> tuple[dict[str, Array], list[str]]:
     """Span (k,) of each main effect's contribution, and the terms left out."""
-    units, x, info = res.model.units, res.model.regressors, res.model.design.right
+    units, x, recipe = res.model.units, res.model.regressors, res.spec.design.right
     if units.weight is not None:
         x = x[units.sort(units.to_rows(units.weight > 0, res.nobs))]
-    names, coef = res.model.exog_names, res.coefficients
-    if info is None:
+    names, coef = res.spec.exog_names, res.coefficients
+    if recipe is None:
         widths = zip(names, np.ptp(x, axis=0), strict=True)
         return {name: width * coef.loc[name].abs() for name, width in widths if width}, []
+    info = recipe.info
     coef = coef.reindex(info.column_names, fill_value=0.0).to_numpy()
     spans, left_out = {}, []
     for term in info.terms:

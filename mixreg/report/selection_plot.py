@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from mixreg.selection import Selection
 
 Array = NDArray[np.float64]
 
@@ -18,13 +16,13 @@ STYLES = {"aic": (0, (5, 2)), "bic": "-", "icl": (0, (1.5, 1.5))}
 APART = 0.065
 
 
-def plot_selection(selection: Selection, ax: Any = None) -> Any:
+def plot_selection(
+    table: pd.DataFrame, chosen: str, best_k: int, sound: NDArray[np.bool_], ax: Any = None
+) -> Any:
     """Draw the criteria against k; see `Selection.plot`."""
     if ax is None:
         ax = _new_axes()
-    table, chosen, best_k = selection.table, selection.criterion, selection.best_k
     finite = table[list(STYLES)].where(np.isfinite(table[list(STYLES)]))
-    sound = selection.sound.to_numpy()
     for name, values in finite.items():
         strong = name == chosen
         look = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from textwrap import fill
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,11 +13,8 @@ from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from mixreg.inference.averages import average_gate
+from mixreg.report.estimates import Estimates
 from mixreg.report.notes import notes_of
-
-if TYPE_CHECKING:
-    from mixreg.results import MixRegResults
 
 STOPPED = {
     "converged": "converged",
@@ -31,17 +27,17 @@ STOPPED = {
 METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bayes"}
 
 
-def make_summary(results: MixRegResults, alpha: float) -> Summary:
+def make_summary(results: Estimates, alpha: float) -> Summary:
     """Build the summary: header, weights, one table a component, notes."""
     summary = Summary()
     width = _width(results)
     summary.tables.append(_header(results, width))
     summary.tables.append(_weights_table(results, alpha, width))
-    layout = results.model.layout
-    if len(results.model.responses) > 1 and layout.scale_names:
+    layout = results.spec.layout
+    if len(results.spec.responses) > 1 and layout.scale_names:
         summary.tables.append(_scales_table(results, width))
     shared = list(layout.shared)
-    names, index = results.model.exog_names, layout.coef_index()
+    names, index = results.spec.exog_names, layout.coef_index()
     for j in results.components:
         own = layout.own(j - 1)
         if own and j in results.alive:
@@ -60,10 +56,10 @@ def make_summary(results: MixRegResults, alpha: float) -> Summary:
     return summary
 
 
-def _width(results: MixRegResults) -> int:
+def _width(results: Estimates) -> int:
     """Width of all tables: term names and six columns of numbers."""
-    names = [*results.model.exog_names, *results.model.layout.gate]
-    header = len(results.model.family.name) + len(results.model.family.link_name) - 40
+    names = [*results.spec.exog_names, *results.spec.layout.gate]
+    header = len(results.spec.family.name) + len(results.spec.family.link_name) - 40
     return max(13, header, *(len(name) for name in names)) + 66
 
 
@@ -82,25 +78,25 @@ def _table(
     return SimpleTable(rows, header, stubs, title=title, txt_fmt=layout)
 
 
-def _header(results: MixRegResults, width: int) -> SimpleTable:
-    fit, search = results.solution.fit, results.solution.search
+def _header(results: Estimates, width: int) -> SimpleTable:
+    fitted, search = results.fitted, results.fitted.search
     reached, better = "-", "-"
-    if results.solution.certified:
+    if fitted.certified:
         reached, better = "certified", "none"
     elif search is not None:
-        reached = f"{search.maxima[0].hits} of {search.starts} starts"
+        reached = f"{search.hits[0]} of {search.starts} starts"
         better = f"{search.chance:.1%}"
-    components = str(results.k) + (" and noise" if results.model.noise else "")
+    components = str(results.k) + (" and noise" if results.spec.noise else "")
     if results.method == "vb":
         components = f"{len(results.alive)} alive of {components}"
     left = [
-        ("Dep. Variable:", results.model.endog_names),
+        ("Dep. Variable:", results.spec.endog_names),
         ("Method:", METHOD_NAMES[results.method]),
         ("No. Observations:", str(results.nobs)),
         ("No. Groups:", "-" if results.ngroups is None else str(results.ngroups)),
         ("Components:", components),
         ("Parameters:", str(results.df_model)),
-        ("Stopped:", f"{STOPPED[fit.reason]} ({results.n_iter} it.)"),
+        ("Stopped:", f"{STOPPED[fitted.reason]} ({results.n_iter} it.)"),
     ]
     right = [
         ("Log-Likelihood:", _number(results.llf)),
@@ -111,10 +107,10 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         ("Reached by:", reached),
         ("Chance of better:", better),
     ]
-    if results.solution.elbo is not None:
+    if fitted.elbo is not None:
         left.append(("Prior:", "see notes"))
         right.insert(0, ("ELBO:", _number(results.elbo)))
-    family = results.model.family
+    family = results.spec.family
     if not family.linear:
         left.insert(1, ("Family:", family.name))
         right.insert(0, ("Link:", family.link_name))
@@ -127,7 +123,7 @@ def _header(results: MixRegResults, width: int) -> SimpleTable:
         data_aligns="rlr",
     )
     stubs = [label for label, _ in left]
-    title = f"Mixture of {results.model.family.title}"
+    title = f"Mixture of {results.spec.family.title}"
     return SimpleTable(rows, None, stubs, title=title, txt_fmt=layout)
 
 
@@ -135,11 +131,11 @@ def _number(value: float) -> str:
     return f"{value:#.8g}" if np.isfinite(value) else str(value)
 
 
-def _weights_table(results: MixRegResults, alpha: float, width: int) -> SimpleTable:
+def _weights_table(results: Estimates, alpha: float, width: int) -> SimpleTable:
     """Weights with standard errors, residual deviations, and segment sizes."""
     frame = weights_frame(results, alpha)
-    scale = results.model.family.dispersion_name
-    scale = None if len(results.model.responses) > 1 else scale
+    scale = results.spec.family.dispersion_name
+    scale = None if len(results.spec.responses) > 1 else scale
     header = ["weight", "std err", *_interval_names(alpha), *([scale] if scale else []), "rows"]
     rows = []
     for row in frame.itertuples():
@@ -152,13 +148,13 @@ def _weights_table(results: MixRegResults, alpha: float, width: int) -> SimpleTa
         for row, count in zip(rows, frame["groups"], strict=True):
             row.append(str(int(count)))
     stubs = [f"Component {j}" if j else "Noise" for j in results.classes]
-    average = "Average weights" if results.model.layout.gate else "Mixing weights"
+    average = "Average weights" if results.spec.layout.gate else "Mixing weights"
     return _table(rows, header, stubs, f"{average} and segments", width)
 
 
-def _scales_table(results: MixRegResults, width: int) -> SimpleTable:
+def _scales_table(results: Estimates, width: int) -> SimpleTable:
     """Dispersions of several responses, with standard errors."""
-    frame, names = weights_frame(results).loc[results.components], results.model.layout.scale_names
+    frame, names = weights_frame(results).loc[results.components], results.spec.layout.scale_names
     header = [text for name in names for text in (name, "std err")]
     pairs = [column for name in names for column in (name, f"{name}_se")]
     rows = [[f"{v:.4g}" for v in row] for row in frame[pairs].to_numpy()]
@@ -170,7 +166,7 @@ def _interval_names(alpha: float) -> list[str]:
     return [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
 
 
-def weights_frame(results: MixRegResults, alpha: float = 0.05) -> pd.DataFrame:
+def weights_frame(results: Estimates, alpha: float = 0.05) -> pd.DataFrame:
     """Weights and residual deviations with standard errors, as a DataFrame.
 
     Intervals of weights are made on the logit scale, so they stay in (0, 1).
@@ -190,19 +186,19 @@ def weights_frame(results: MixRegResults, alpha: float = 0.05) -> pd.DataFrame:
         index=results.classes,
     )
     frame = frame.join(_scale_columns(results))
-    frame["rows"] = _counts(results, results.labels)
+    frame["rows"] = results.fitted.tally.rows
     if results.ngroups is not None:
-        frame["groups"] = _counts(results, results.group_labels)
+        frame["groups"] = results.fitted.tally.units
     return frame
 
 
-def _scale_columns(results: MixRegResults) -> pd.DataFrame:
+def _scale_columns(results: Estimates) -> pd.DataFrame:
     """Dispersions and their standard errors; columns by response if there are several."""
     scale = results.scale
     values, errors = scale.to_numpy(), np.full(scale.shape, np.nan)
-    index = results.model.layout.scale_index()
-    if results._estimate.cov is not None and index.size:
-        cov = results._estimate.finite_cov
+    index = results.spec.layout.scale_index()
+    if results.fitted.estimate.cov is not None and index.size:
+        cov = results.fitted.estimate.finite_cov
         errors = values * np.sqrt(np.maximum(cov[index, index], 0.0))
         errors = np.where(errors > 1e100, np.inf, errors)
     if isinstance(scale, pd.Series):
@@ -210,27 +206,20 @@ def _scale_columns(results: MixRegResults) -> pd.DataFrame:
     return scale.join(pd.DataFrame(errors, scale.index, [f"{name}_se" for name in scale]))
 
 
-def _counts(results: MixRegResults, labels: pd.Series) -> list[int]:
-    counts = labels.value_counts()
-    return [int(counts.get(j, 0)) for j in results.classes]
-
-
-def weight_errors(results: MixRegResults) -> NDArray[np.float64]:
+def weight_errors(results: Estimates) -> NDArray[np.float64]:
     """Standard errors of the weights, by the delta method."""
-    estimate, source = results._estimate, results.model.source
-    classes = len(results.classes)
+    estimate, slopes = results.fitted.estimate, results.fitted.tally.slopes
     if estimate.cov is None:
-        return np.full(classes, np.nan)
-    gate = results.model.layout.gating_index()
+        return np.full(len(slopes), np.nan)
+    gate = results.spec.layout.gating_index()
     inner = estimate.finite_cov[np.ix_(gate, gate)]
-    flat = average_gate(source, results.model.mixture.gate, estimate.params).average_slope
-    errors = np.sqrt(np.maximum(np.einsum("ij,jl,il->i", flat, inner, flat), 0.0))
+    errors = np.sqrt(np.maximum(np.einsum("ij,jl,il->i", slopes, inner, slopes), 0.0))
     return np.where(errors > 1e100, np.inf, errors)
 
 
-def _gate_tables(results: MixRegResults, alpha: float, width: int) -> list[SimpleTable]:
+def _gate_tables(results: Estimates, alpha: float, width: int) -> list[SimpleTable]:
     """One table of the class probabilities for each component but the first."""
-    layout = results.model.layout
+    layout = results.spec.layout
     gate = layout.gating_index().reshape(-1, len(layout.gate))
     tables = []
     for j, index in zip(results.classes[1:], gate, strict=True):
@@ -242,7 +231,7 @@ def _gate_tables(results: MixRegResults, alpha: float, width: int) -> list[Simpl
 
 
 def _coefficient_table(
-    results: MixRegResults,
+    results: Estimates,
     index: NDArray[np.intp],
     stubs: list[str],
     title: str,
@@ -252,13 +241,13 @@ def _coefficient_table(
 ) -> SimpleTable:
     """Coefficients with standard errors, z, p and intervals; with odds ratios if asked."""
     header = ["coef", "std err", "z", "P>|z|", *_interval_names(alpha)]
-    coef = results._estimate.vector[index]
+    coef = results.fitted.estimate.vector[index]
     ratios = None
     if odds:
         values = np.exp(np.minimum(coef, 700.0))
         ratios = [[f"{v:.5g}" if 1e-3 < v < 1e4 else f"{v:.2e}"] for v in values]
     header += ["OR"] if odds else []
-    if results._estimate.cov is None:
+    if results.fitted.estimate.cov is None:
         numbers = [[forg(c, prec=4), *["-"] * 5] for c in coef]
     else:
         parts = np.column_stack(

@@ -12,7 +12,8 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.table.columns import as_matrix, column_names, names_in, plain
-from mixreg.table.design import KEEP_MISSING, Design, formula_error, with_outside
+from mixreg.table.design import Design, column_like, with_outside
+from mixreg.table.recipe import KEEP_MISSING, formula_error, make_recipe
 from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
@@ -43,7 +44,15 @@ def concomitants(
         if len(z) == 1 and info.column_names == ["Intercept"]:
             z = np.ones((int(kept.sum()), 1))
         terms = tuple(info.column_names)
-        design = Design(terms, "", formula, None, info, frozenset(), frozenset(used))
+        design = Design(
+            terms,
+            "",
+            formula,
+            None,
+            make_recipe(info, frozenset(used)),
+            frozenset(),
+            frozenset(used),
+        )
     if not terms:
         raise InputError(f"concomitant={formula!r} has no columns; leave it out, or name some")
     repeated = {term for term in terms if terms.count(term) > 1}
@@ -77,15 +86,14 @@ def _from_array(values: Any) -> tuple[tuple[str, ...], Array]:
 def _frame(
     formula: str, data: pd.DataFrame | None, environment: EvalEnvironment | None
 ) -> tuple[pd.DataFrame | None, list[Any]]:
-    """Columns that a formula uses, with the caller's arrays brought in."""
+    """Columns that a formula uses, with the caller's arrays brought in, and their names."""
     names = _names(formula)
     if data is None:
-        return None, []
-    used = [column for column in data.columns if column in names]
-    frame = data[used]
+        return None, [] if environment is None else sorted(column_like(names, environment))
+    frame = data[[column for column in data.columns if column in names]]
     if environment is not None:
         frame = with_outside(frame, names, environment)
-    return plain(frame), used
+    return plain(frame), list(frame.columns)
 
 
 def _evaluate(

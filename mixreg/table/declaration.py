@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,10 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
-from mixreg.jobs.options import (
+from mixreg.sources import in_memory
+from mixreg.table import concomitant as gates
+from mixreg.table import design as designs
+from mixreg.table.checks import (
     absent_terms,
     as_data,
     check_attributes,
@@ -23,18 +25,12 @@ from mixreg.jobs.options import (
     subset_mask,
     yes_or_no,
 )
-from mixreg.jobs.solve import Problem
-from mixreg.mixture.gate import make_gate
-from mixreg.mixture.layout import Layout
-from mixreg.mixture.mixture import Mixture
-from mixreg.sources import Source, in_memory
-from mixreg.table import concomitant as gates
-from mixreg.table import design as designs
+from mixreg.table.own_rows import OwnRows
+from mixreg.table.parts import Parts
 from mixreg.table.responses import (
     Given,
     families_of,
     joint_design,
-    joint_family,
     make_responses,
     of_responses,
     read_formulas,
@@ -43,11 +39,12 @@ from mixreg.table.responses import (
     standard_coordinates,
 )
 from mixreg.table.rows import RowColumns, declare, known_by_group, whole_sets
+from mixreg.table.spec import Spec
 
 Array = NDArray[np.float64]
 
 
-class Declaration:
+class Declaration(Parts):
     """The parts of a model; see `MixReg` for the arguments."""
 
     def __init__(
@@ -188,88 +185,37 @@ class Declaration:
         only: Any,
         noise: bool,
     ) -> None:
-        table, names = given[0].table, given[0].names
-        self.index, self.kept = table.index, table.kept
-        self.noise = yes_or_no("noise", noise)
-        self.groups_name = names["groups"] or names["choice_set"]
-        self.gate_design = None if gate is None else gate[0]
+        table, names, noise = given[0].table, given[0].names, yes_or_no("noise", noise)
         z = None if gate is None else gate[1]
-        parts = [declare(g.table, g.columns, g.family, z, k, self.noise) for g in given]
+        parts = [declare(g.table, g.columns, g.family, z, k, noise) for g in given]
         blocks = [part.block for part in parts]
-        self.k = min(check_k(k, in_memory(block)) for block in blocks)
-        self.units, self.sets, self.offset = parts[0].units, parts[0].sets, parts[0].offset
-        self.design = joint_design(given)
-        rows = stacked(blocks)
-        self.source: Source = in_memory(rows)
-        self.regressors = parts[0].regressors if len(parts) == 1 else rows.x
-        self.responses, design = make_responses(given, parts), self.design
-        check_attributes(design, self.source)
+        k = min(check_k(k, in_memory(block)) for block in blocks)
+        rows, design = stacked(blocks), joint_design(given)
+        source = in_memory(rows)
+        check_attributes(design, source)
         common = shared_terms(shared, design)
-        equal = any(g.family.equal_dispersion for g in given)
-        self.family = family = joint_family(given, common, equal)
-        check_differences(self.k, design, common, family)
-        absent = absent_terms(only, design, common, self.k)
-        gate_terms = () if self.gate_design is None else self.gate_design.terms
-        self.layout = Layout(
-            self.k,
-            design.terms,
-            family.equal_dispersion,
-            family.scale_name,
-            family.scale_power,
+        self.spec = spec = Spec(
+            k,
+            make_responses(given, parts),
             common,
-            gate_terms,
-            self.noise,
-            absent,
+            absent_terms(only, design, common, k),
+            None if gate is None else gate[0],
+            noise,
+            source.labelled().size > 0,
+            names["groups"] or names["choice_set"],
         )
-        lengths = tuple(response.length for response in self.responses)
-        background = lengths[0] if len(lengths) == 1 else lengths
-        check_rows(self.layout, self.source, family)
-        order = [i for i in range(len(design.terms)) if i not in common] + list(common)
-        self.mixture = Mixture(
-            family,
-            len(common),
-            background if self.noise else None,
-            make_gate(len(gate_terms)),
-            self.source.labelled().size > 0,
-            tuple((j, order.index(i)) for j, i in absent),
+        check_differences(k, design, common, spec.family)
+        check_rows(spec.layout, source, spec.family)
+        self._rows = OwnRows(
+            source,
+            standard_coordinates(source, spec.family, spec.layout),
+            parts[0].units,
+            table.index,
+            table.kept,
+            parts[0].sets,
+            tuple(part.offset for part in parts),
+            parts[0].regressors if len(parts) == 1 else rows.x,
         )
-        self._whitening = standard_coordinates(self.source, family, self.layout)
-
-    def problem(self) -> Problem:
-        """The fit as arrays, which can be sent to another process."""
-        background = self._whitening.background(self.mixture.background)
-        mixture = replace(self.mixture, background=background)
-        return Problem(self.source, mixture, self._whitening, self.k)
-
-    @property
-    def nobs(self) -> int:
-        """Number of rows (of the data: several responses of a row count once)."""
-        return len(self.index)
-
-    @property
-    def ngroups(self) -> int | None:
-        """Number of groups, or None."""
-        return None if self.units.starts is None else self.units.starts.shape[0]
-
-    @property
-    def endog_names(self) -> str:
-        """Name of the response."""
-        return self.design.response
-
-    @property
-    def response_names(self) -> list[str]:
-        """Names of all responses."""
-        return [response.name for response in self.responses]
-
-    @property
-    def exog_names(self) -> list[str]:
-        """Names of the regressors."""
-        return list(self.design.terms)
-
-    @property
-    def param_names(self) -> list[str]:
-        """Names of the free parameters, `term[component]`."""
-        return self.layout.names
 
 
 def _check_missing_option(missing: str) -> None:

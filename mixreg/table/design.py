@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +21,13 @@ from mixreg.table.columns import (
     plain,
     without_intercept,
 )
+from mixreg.table.recipe import KEEP_MISSING, Recipe, formula_error, make_recipe
 from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
 
 # Columns with larger values cannot be squared.
 HUGE = 1e100
-KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,8 @@ class Design:
         Name of the response.
     formula : str or None
         None when arrays were given.
-    left, right : patsy DesignInfo or None
-        The transforms of both sides, with their state.
+    left, right : Recipe or None
+        How both sides are made, with what was learnt from the data.
     left_columns, right_columns : frozenset of str
         Columns of a table that each side is made of.
     slices : dict
@@ -77,8 +76,8 @@ class Design:
     terms: tuple[str, ...]
     response: str
     formula: str | None = None
-    left: Any = None
-    right: Any = None
+    left: Recipe | None = None
+    right: Recipe | None = None
     left_columns: frozenset[str] = frozenset()
     right_columns: frozenset[str] = frozenset()
     slices: dict[str, slice] = field(default_factory=dict)
@@ -86,7 +85,7 @@ class Design:
     @property
     def term_slices(self) -> dict[str, slice]:
         """Columns of each term of a formula."""
-        return self.slices if self.right is None else dict(self.right.term_name_slices)
+        return self.slices if self.right is None else dict(self.right.info.term_name_slices)
 
     def regressors(self, data: Any) -> tuple[Array, pd.Index]:
         """Regressors of new data, by the same transforms; missing values give NaN."""
@@ -105,7 +104,7 @@ class Design:
         frame = as_frame(data)
         if not self.left_columns or not self.left_columns <= set(frame.columns):
             return None
-        width = len(self.left.column_names)
+        width = len(self.left.names)
         values = self._transform(self.left, frame, self.left_columns, width)
         if width == 1:
             return values[:, 0]
@@ -114,7 +113,7 @@ class Design:
 
     def trials(self, data: Any) -> Array | None:
         """Trials of new data where the response is 'successes + failures'."""
-        if self.left is None or len(self.left.column_names) == 1:
+        if self.left is None or len(self.left.names) == 1:
             return None
         frame = as_frame(data)
         if not self.left_columns <= set(frame.columns):
@@ -122,7 +121,7 @@ class Design:
         return np.asarray(self._transform(self.left, frame, self.left_columns, 2).sum(axis=1))
 
     def _transform(
-        self, info: Any, frame: pd.DataFrame, columns: frozenset[str], width: int
+        self, recipe: Recipe, frame: pd.DataFrame, columns: frozenset[str], width: int
     ) -> Array:
         """Apply one side's transforms to the rows without missing values."""
         absent = sorted(map(str, columns - set(frame.columns)))
@@ -134,10 +133,9 @@ class Design:
         if not good.any():
             return out
         try:
-            made = patsy.build_design_matrices([info], frame[good], NA_action=KEEP_MISSING)[0]
-            out[good] = np.asarray(made, dtype=float)
-        except patsy.PatsyError as error:
-            raise formula_error(error, tuple(frame.columns)) from error
+            out[good] = recipe.apply(frame[good])
+        except InputError:
+            raise
         except (AttributeError, TypeError, ValueError) as error:
             raise InputError(
                 f"new data do not fit the formula ({error}); check the types of "
@@ -196,15 +194,16 @@ def from_formula(
         raise formula_error(error, columns) from error
     _check_response(formula, left.design_info, counts)
     right_info = right.design_info if intercept else without_intercept(right.design_info)
-    inside = _column_like(names, environment) if data is None else set(data.columns)
+    inside = column_like(names, environment) if data is None else set(data.columns)
+    left_columns, right_columns = frozenset(left_names & inside), frozenset(right_names & inside)
     design = Design(
         tuple(right_info.column_names),
         " + ".join(left.design_info.column_names),
         formula,
-        left.design_info,
-        right_info,
-        frozenset(left_names & inside),
-        frozenset(right_names & inside),
+        make_recipe(left.design_info, left_columns),
+        make_recipe(right_info, right_columns),
+        left_columns,
+        right_columns,
     )
     x = np.asarray(right, dtype=float)
     if right_info is not right.design_info:
@@ -275,7 +274,7 @@ def _check_response(formula: str, info: Any, counts: bool) -> None:
         )
 
 
-def _column_like(names: set[str], environment: EvalEnvironment) -> set[str]:
+def column_like(names: set[str], environment: EvalEnvironment) -> set[str]:
     """Names that stand for columns in the caller's environment, not for functions."""
     found = set()
     for name in names:
@@ -293,7 +292,7 @@ def with_outside(
 ) -> pd.DataFrame:
     """Bring the caller's arrays into the frame, so that rows are dropped from both."""
     outside = {}
-    for name in _column_like(names - set(frame.columns), environment):
+    for name in column_like(names - set(frame.columns), environment):
         value = environment.namespace[name]
         if np.ndim(value) != 1 or len(value) != len(frame):
             continue
@@ -395,23 +394,3 @@ def _check_missing(kept: NDArray[np.bool_], missing: str, columns: list[str]) ->
             f"{int((~kept).sum())} rows have missing values in {', '.join(columns)} or in groups, "
             "weights or concomitants; fill them, or use missing='drop'"
         )
-
-
-def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
-    """Say in plain words why patsy could not read a formula."""
-    cause = error.__cause__ or error
-    text = str(cause).split("\n")[0]
-    message = f"the formula cannot be evaluated: {text}"
-    if isinstance(cause, NameError) and columns:
-        absent = getattr(cause, "name", None) or ""
-        close = difflib.get_close_matches(absent, [str(c) for c in columns], n=1)
-        hint = (
-            f"; did you mean {close[0]!r}?"
-            if close
-            else "; check the spelling, and import it where the formula is written if it is a "
-            "function or a module"
-        )
-        return InputError(f"the formula names {absent!r}, which is not a column of data{hint}")
-    if "levels" in text or "categor" in text.lower():
-        message += "; new data must have the categories the model was fitted with"
-    return InputError(message)

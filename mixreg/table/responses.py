@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
-from mixreg.errors import InputError, NotAvailableError
+from mixreg.errors import InputError
 from mixreg.families import Family, Joint, make_families, make_family
-from mixreg.jobs.options import number, yes_or_no
 from mixreg.jobs.solve import surrogate
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
@@ -34,10 +33,8 @@ from mixreg.sources.standard import (
     whitening,
 )
 from mixreg.table import design as designs
+from mixreg.table.checks import number, yes_or_no
 from mixreg.table.rows import Declared, RowColumns, known_by_group, whole_sets
-
-if TYPE_CHECKING:
-    from mixreg.model import MixReg
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -79,8 +76,6 @@ class Response:
         Names of columns such as offset and trials.
     columns : slice
         Its regressors among those of all responses.
-    offset : (n,) array or None
-        Known part of the linear predictor, in the user's order.
     has_trials : bool
     length, low : float
         Range of a background component, and where it begins.
@@ -90,7 +85,6 @@ class Response:
     family: Family
     names: dict[str, Any]
     columns: slice
-    offset: Array | None
     has_trials: bool
     length: float
     low: float
@@ -181,16 +175,7 @@ def resolved(given: Sequence[RowColumns], frame: pd.DataFrame | None, namespace:
     return columns, np.logical_and.reduce(masks) if masks else None
 
 
-def check_one_response(model: MixReg, what: str) -> None:
-    """Refuse what several responses have no part in."""
-    if len(model.responses) > 1:
-        raise NotAvailableError(
-            f"{what} is for models of one response; this one has {len(model.responses)}, "
-            f"{model.endog_names}"
-        )
-
-
-def joint_design(given: Sequence[Given]) -> designs.Design:
+def joint_design(given: Sequence[Given] | Sequence[Response]) -> designs.Design:
     """Terms of all responses, with their names: `yp: x`."""
     if len(given) == 1:
         return given[0].design
@@ -221,7 +206,6 @@ def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[R
             each.family,
             each.names,
             slice(start, end),
-            part.offset,
             part.block.trials is not None,
             each.family.background(y),
             float(y.min()),
@@ -230,7 +214,7 @@ def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[R
     return tuple(responses)
 
 
-def joint_family(given: Sequence[Given], shared: tuple[int, ...], equal: bool) -> Family:
+def joint_family(given: Sequence[Response], shared: tuple[int, ...], equal: bool) -> Family:
     """The family of a response, or of several."""
     if len(given) == 1:
         return given[0].family

@@ -1,0 +1,53 @@
+"""Writing a fit to a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mixreg.errors import InputError
+from mixreg.files.codec import Writer
+from mixreg.files.container import pack, to_json, to_npy, write_file
+from mixreg.files.families import write_family
+from mixreg.files.formulas import check_recipe
+from mixreg.report.diagnostics import Diagnostics
+from mixreg.report.fitted import Fitted
+from mixreg.table.design import Design
+from mixreg.table.spec import Spec
+
+
+def save(path: Any, spec: Spec, fitted: Fitted, diagnostics: Diagnostics) -> None:
+    """Write a fit, without its rows, in one step; see `MixRegResults.save`."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"path must be a name of a file; got {path!r}")
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"there is no folder {target.parent}; make it first")
+    write_file(target, packed(spec, fitted, diagnostics))
+
+
+def packed(spec: Spec, fitted: Fitted, diagnostics: Diagnostics) -> bytes:
+    """A fit as the bytes of a file."""
+    for design in designs_of(spec):
+        check_design(design)
+    writer = Writer(write_family)
+    trees = {"spec": spec, "fitted": fitted.without_rows(), "diagnostics": diagnostics}
+    members = {f"{name}.json": to_json(writer.write(tree)) for name, tree in trees.items()}
+    for number, array in enumerate(writer.arrays):
+        members[f"arrays/{number}.npy"] = to_npy(array)
+    return pack(members)
+
+
+def designs_of(spec: Spec) -> list[Design]:
+    """All designs that have formulas: those of the responses, and of the concomitants."""
+    gate = [] if spec.gate_design is None else [spec.gate_design]
+    return [*(response.design for response in spec.responses), *gate]
+
+
+def check_design(design: Design) -> None:
+    """Refuse formulas that a file may not keep."""
+    if design.left is not None:
+        check_recipe(design.left, design.left_columns)
+    if design.right is not None:
+        check_recipe(design.right, design.right_columns)

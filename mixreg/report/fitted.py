@@ -1,0 +1,159 @@
+"""What was found, frozen: estimates, what labels add up to, and how the search went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mixreg.estimators.beliefs import Beliefs
+from mixreg.estimators.expectation import Posterior
+from mixreg.estimators.priors import Priors
+from mixreg.exact.reasons import Reason
+from mixreg.inference.estimate import Estimate
+from mixreg.jobs.solve import Options, Solution
+from mixreg.mixture.parameters import Parameters
+from mixreg.report.tally import Tally, tally
+from mixreg.search.record import Record
+from mixreg.sources.base import Standardised
+from mixreg.sources.standard import Whitening
+from mixreg.table.parts import Parts
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """How the search went.
+
+    Attributes
+    ----------
+    starts : int
+        Independent starts run to the end.
+    heights : tuple of float
+        Log-likelihood of each distinct maximum that was taken to all rows, the
+        winner first, before its last steps.
+    hits : tuple of int
+        How many starts led to each of them; 0 if only a move did.
+    chance : float
+        Estimated chance that one more start would find a better maximum.
+    moves, accepted : int
+        Moves tried against the leader, and kept.
+    levels : tuple of int
+        Rows of each level of the search.
+    """
+
+    starts: int
+    heights: tuple[float, ...]
+    hits: tuple[int, ...]
+    chance: float
+    moves: int
+    accepted: int
+    levels: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fit in arrays, strings and numbers.
+
+    Attributes
+    ----------
+    method : {"em", "altmin", "vb"}
+    estimate : Estimate
+        Parameters in the user's units, their covariance, and the log-likelihood
+        at them.
+    standard : Parameters
+        The same in standard coordinates.
+    whitening : Whitening
+        The way between the two.
+    tally : Tally
+        What the labels add up to.
+    groups : pandas Index or None
+        Names of the groups.
+    posterior : (K, units) array or None
+        None once the rows are gone, unless units are groups.
+    reason, n_iter, history
+        Why the final run stopped, after how many iterations, and the objective
+        at each of them, in the user's units.
+    exact, certified, binds, empty, revived, suspects, reasons
+        As in `Solution`.
+    search : SearchReport or None
+    beliefs : Beliefs or None
+        Posterior of variational Bayes, in standard coordinates.
+    priors : Priors or None
+    elbo : float or None
+        Its lower bound, in the user's units.
+    """
+
+    method: str
+    estimate: Estimate
+    standard: Parameters
+    whitening: Whitening
+    tally: Tally
+    groups: pd.Index | None
+    posterior: Array | None
+    reason: str
+    n_iter: int
+    history: Array
+    exact: bool
+    certified: bool
+    binds: bool
+    empty: tuple[int, ...]
+    revived: int
+    suspects: tuple[int, ...]
+    reasons: tuple[Reason, ...]
+    search: SearchReport | None
+    beliefs: Beliefs | None
+    priors: Priors | None
+    elbo: float | None
+
+    def without_rows(self) -> Fitted:
+        """The same fit without what runs along the rows; groups keep their posterior."""
+        return self if self.groups is not None else replace(self, posterior=None)
+
+
+def make_fitted(model: Parts, solution: Solution, estimate: Estimate, options: Options) -> Fitted:
+    """Put a finished fit together, in the user's units."""
+    labels = Posterior(model.problem().mixture, hard=options.method == "altmin")
+    task = Standardised(labels, model.whitening)
+    posterior = model.source.sweep(task, solution.fit.params).join()
+    white, fit, bayes = model.whitening, solution.fit, solution.beliefs is not None
+    hard = options.method == "altmin"
+    return Fitted(
+        options.method,
+        estimate,
+        fit.params,
+        white,
+        tally(model.rows, model.mixture.gate, estimate.params, posterior),
+        model.units.labels,
+        posterior,
+        fit.reason,
+        fit.n_iter,
+        white.hard_objective(fit.history) if hard else fit.history - white.log_volume,
+        solution.exact,
+        solution.certified,
+        solution.binds,
+        solution.empty,
+        solution.revived,
+        solution.suspects,
+        solution.reasons,
+        None if solution.search is None else report(solution.search, white),
+        solution.beliefs,
+        options.priors if bayes else None,
+        None if solution.elbo is None else white.log_likelihood(solution.elbo),
+    )
+
+
+def report(record: Record, whitening: Whitening) -> SearchReport:
+    """A record of the search in the user's units."""
+    return SearchReport(
+        record.starts,
+        tuple(whitening.log_likelihood(m.fit.objective) for m in record.maxima),
+        tuple(m.hits for m in record.maxima),
+        record.chance,
+        record.moves,
+        record.accepted,
+        record.levels,
+    )

@@ -1,0 +1,213 @@
+"""Checking what the user declared: numbers, terms, rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mixreg.errors import InputError
+from mixreg.families import Family
+from mixreg.mixture.layout import Layout
+from mixreg.sources import Source
+from mixreg.sources.block import Block
+from mixreg.table.design import Design
+
+Array = NDArray[np.float64]
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """Check a whole number."""
+    good = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not good or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return int(value)
+
+
+def number(name: str, value: Any, low: float, high: float) -> float:
+    """Check a number in [low, high]."""
+    try:
+        real = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a number; got {value!r}") from None
+    if not low <= real <= high:
+        raise InputError(f"{name} must lie in [{low:g}, {high:g}]; got {value!r}")
+    return real
+
+
+def yes_or_no(name: str, value: Any) -> bool:
+    """Check a switch."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False; got {value!r}")
+    return bool(value)
+
+
+def shared_terms(shared: Any, design: Design) -> tuple[int, ...]:
+    """Columns of the terms that do not vary across components."""
+    if shared is None:
+        return ()
+    if isinstance(shared, str):
+        shared = [shared]
+    if not isinstance(shared, (list, tuple, set)) or not all(isinstance(n, str) for n in shared):
+        raise InputError(f"shared={shared!r} must be a list of terms, such as ['price']")
+    names = list(shared)
+    return tuple(sorted({i for name in names for i in _columns_of(name, design, "shared")}))
+
+
+def _columns_of(name: Any, design: Design, argument: str) -> list[int]:
+    """Columns of a term, or the one column of that name."""
+    if name in design.terms:
+        return [design.terms.index(name)]
+    bare = ["".join(str(term).split()) for term in design.terms]
+    if "".join(str(name).split()) in bare:
+        return [bare.index("".join(str(name).split()))]
+    slices = design.term_slices
+    if name not in slices:
+        raise InputError(
+            f"{argument} names {name!r}, which is not a term of the formula; terms are "
+            f"{', '.join([*slices] or design.terms)}"
+        )
+    return list(range(slices[name].start, slices[name].stop))
+
+
+def check_differences(k: int, design: Design, shared: tuple[int, ...], family: Family) -> None:
+    """Refuse components that have nothing to differ in."""
+    same = family.dispersion_name is None or family.equal_dispersion
+    if k > 1 and len(shared) == len(design.terms) and same:
+        raise InputError(
+            "all terms are shared, so the components do not differ in anything; leave one out of "
+            "shared="
+        )
+
+
+def absent_terms(
+    only: Any, design: Design, shared: tuple[int, ...], k: int
+) -> tuple[tuple[int, int], ...]:
+    """Pairs of component and column, from 0, where a component lacks a term."""
+    if only is None:
+        return ()
+    if not isinstance(only, dict):
+        raise InputError(f"only={only!r} must map terms to components, as {{'price': [1, 2]}}")
+    absent = []
+    for name, have in only.items():
+        numbers = {int(j) for j in np.atleast_1d(have)}
+        if not numbers or not numbers <= set(range(1, k + 1)):
+            raise InputError(f"only[{name!r}]={have!r} must list components between 1 and {k}")
+        columns = _columns_of(name, design, "only")
+        if set(columns) & set(shared):
+            raise InputError(f"{name!r} is in shared= and in only=; a term can be in one of them")
+        absent += [(j, i) for j in range(k) if j + 1 not in numbers for i in columns]
+    return tuple(absent)
+
+
+def check_k(k: Any, source: Source) -> int:
+    """Check the number of components against the rows and groups."""
+    k = whole("k", k, 1)
+    counted = source.counted()
+    units = source.units if counted is None else len(counted)
+    if k > units:
+        what = "groups" if source.has("starts") else "rows"
+        raise InputError(f"k={k} is more than the {units} {what}; use a smaller k")
+    return k
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest of some rows in each column, (p,)."""
+
+    values: Array
+
+    def __add__(self, other: Largest) -> Largest:
+        """The largest of other rows too."""
+        return Largest(np.maximum(self.values, other.values))
+
+
+def largest_values(block: Block, params: None = None) -> Largest:
+    """Task: the largest absolute value of each regressor."""
+    return Largest(np.abs(block.x).max(axis=0))
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Rows that differ, (n, p + 1)."""
+
+    rows: Array
+
+    def __add__(self, other: Distinct) -> Distinct:
+        """Those of other rows too."""
+        return Distinct(np.unique(np.concatenate([self.rows, other.rows]), axis=0))
+
+
+def distinct_rows(block: Block, params: None = None) -> Distinct:
+    """Task: the rows that differ, regressors and response."""
+    return Distinct(np.unique(np.column_stack([block.x, block.y]), axis=0))
+
+
+def check_attributes(design: Design, source: Source) -> None:
+    """Refuse attributes that are the same for all alternatives of every choice set."""
+    if not source.has("opens"):
+        return
+    largest = source.sweep(largest_values).values
+    same = [design.terms[i] for i in np.flatnonzero(largest < 1e-12)]
+    if same:
+        raise InputError(
+            f"{', '.join(same)} does not vary within choice sets, so it cannot explain a choice; "
+            "make it a concomitant, or let it interact with an attribute"
+        )
+
+
+def check_rows(layout: Layout, source: Source, family: Family) -> None:
+    """Refuse more coefficients than linear regressions of rows can have."""
+    index, k = layout.coef_index(), layout.k
+    needed = np.unique(index[index >= 0]).size
+    if k == 1 or not family.linear or source.has("starts") or source.rows > 50 * needed:
+        return
+    distinct = len(source.sweep(distinct_rows).rows)
+    if distinct < needed:
+        raise InputError(
+            f"k={k} components with {layout.p} coefficients need at least {needed} distinct rows; "
+            f"there are {distinct}; use a smaller k or fewer terms"
+        )
+
+
+def as_data(data: Any) -> pd.DataFrame:
+    """Data as a frame, not empty."""
+    data = data.to_pandas() if hasattr(data, "to_pandas") else data
+    try:
+        frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame(data)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"data must be a DataFrame or a dict of columns ({error})") from error
+    if len(frame) == 0:
+        raise InputError("data is empty; give a DataFrame with at least one row")
+    return frame
+
+
+def subset_mask(frame: pd.DataFrame, subset: Any) -> NDArray[np.bool_]:
+    """Which rows of a frame a query, a mask or labels choose."""
+    text = subset if isinstance(subset, str) else None
+    if isinstance(subset, slice):
+        raise InputError(f"subset={subset!r} is not known; use a query, a mask or row labels")
+    if text is not None:
+        try:
+            subset = frame.eval(text)
+        except Exception as error:
+            raise InputError(f"subset={text!r} cannot be evaluated: {error}") from error
+    same_rows = isinstance(subset, pd.Series) and len(subset) == len(frame)
+    if same_rows and frame.index.is_unique and not subset.index.equals(frame.index):
+        subset = subset.reindex(frame.index)
+    values = np.asarray(subset)
+    if values.dtype == object and set(pd.unique(values)) <= {True, False}:
+        values = values.astype(bool)
+    if values.dtype == bool:
+        if values.shape != (len(frame),):
+            raise InputError(f"subset has length {len(values)}, but data has {len(frame)} rows")
+        return values
+    if text is not None:
+        raise InputError(f"subset={text!r} is not a condition; write one, such as 'year > 2000'")
+    unknown = [label for label in values.ravel().tolist() if label not in frame.index]
+    if unknown:
+        raise InputError(f"subset names rows that data does not have: {unknown[:5]}")
+    return np.asarray(frame.index.isin(values))

@@ -1,0 +1,197 @@
+"""The parts of a model: what was asked, and the rows it was asked of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mixreg.errors import NotAvailableError
+from mixreg.families import Family
+from mixreg.jobs.solve import Problem
+from mixreg.mixture.layout import Layout
+from mixreg.mixture.mixture import Mixture
+from mixreg.sources import Source
+from mixreg.sources.standard import Whitening
+from mixreg.table.checks import check_differences, check_k, check_rows
+from mixreg.table.design import Design
+from mixreg.table.own_rows import OwnRows
+from mixreg.table.responses import Response
+from mixreg.table.spec import Spec
+from mixreg.table.units import Units
+
+Array = NDArray[np.float64]
+
+
+class Parts:
+    """A spec and, while they are here, its rows; the names are those of the spec and the rows.
+
+    Attributes
+    ----------
+    spec : Spec
+    """
+
+    spec: Spec
+    _rows: OwnRows | None
+
+    @classmethod
+    def from_spec(cls, spec: Spec, rows: OwnRows | None = None) -> Self:
+        """A model of what was asked, with its rows or without."""
+        model = cls.__new__(cls)
+        model.spec, model._rows = spec, rows
+        return model
+
+    def with_k(self, k: int) -> Self:
+        """The same model with another number of components; the rows are shared."""
+        k = check_k(k, self.source)
+        spec = self.spec.with_k(k)
+        check_rows(spec.layout, self.source, spec.family)
+        check_differences(k, spec.design, spec.layout.shared, spec.family)
+        return self.from_spec(spec, self.rows)
+
+    def without_rows(self) -> Self:
+        """The same model with its rows let go."""
+        return self.from_spec(self.spec)
+
+    def problem(self) -> Problem:
+        """The fit as arrays, which can be sent to another process."""
+        white, mixture = self.whitening, self.mixture
+        mixture = replace(mixture, background=white.background(mixture.background))
+        return Problem(self.source, mixture, white, self.k)
+
+    # What was asked
+
+    @property
+    def k(self) -> int:
+        """Number of components."""
+        return self.spec.k
+
+    @property
+    def design(self) -> Design:
+        """Terms of all responses."""
+        return self.spec.design
+
+    @property
+    def responses(self) -> tuple[Response, ...]:
+        """The responses."""
+        return self.spec.responses
+
+    @property
+    def family(self) -> Family:
+        """The family."""
+        return self.spec.family
+
+    @property
+    def layout(self) -> Layout:
+        """Where each free parameter sits in the flat vector."""
+        return self.spec.layout
+
+    @property
+    def mixture(self) -> Mixture:
+        """What is mixed, in the user's units."""
+        return self.spec.mixture
+
+    @property
+    def gate_design(self) -> Design | None:
+        """Concomitant variables."""
+        return self.spec.gate_design
+
+    @property
+    def noise(self) -> bool:
+        """Whether there is a background component."""
+        return self.spec.noise
+
+    @property
+    def groups_name(self) -> Any:
+        """Name of the column that names the groups."""
+        return self.spec.groups_name
+
+    @property
+    def endog_names(self) -> str:
+        """Name of the response."""
+        return self.spec.endog_names
+
+    @property
+    def response_names(self) -> list[str]:
+        """Names of all responses."""
+        return self.spec.response_names
+
+    @property
+    def exog_names(self) -> list[str]:
+        """Names of the regressors."""
+        return self.spec.exog_names
+
+    @property
+    def param_names(self) -> list[str]:
+        """Names of the free parameters, `term[component]`."""
+        return self.spec.param_names
+
+    # The rows it was declared on
+
+    @property
+    def rows(self) -> OwnRows:
+        """All that runs along the rows."""
+        if self._rows is None:
+            raise NotAvailableError(
+                "the rows are gone: they were removed, or the fit was read from a file. Give the "
+                "data, as in res.predict(data), or declare the model anew"
+            )
+        return self._rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows are still here."""
+        return self._rows is not None
+
+    @property
+    def source(self) -> Source:
+        """Rows in the order of the fit."""
+        return self.rows.source
+
+    @property
+    def whitening(self) -> Whitening:
+        """Standard coordinates of the rows."""
+        return self.rows.whitening
+
+    @property
+    def units(self) -> Units:
+        """What gets a label."""
+        return self.rows.units
+
+    @property
+    def index(self) -> pd.Index:
+        """Labels of the rows."""
+        return self.rows.index
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which of the rows given are used."""
+        return self.rows.kept
+
+    @property
+    def sets(self) -> NDArray[np.intp] | None:
+        """Choice sets."""
+        return self.rows.sets
+
+    @property
+    def offset(self) -> Array | None:
+        """Known part of the (first) linear predictor."""
+        return self.rows.offsets[0]
+
+    @property
+    def regressors(self) -> Array:
+        """Regressors as they were given, in the order of the fit."""
+        return self.rows.regressors
+
+    @property
+    def nobs(self) -> int:
+        """Number of rows (of the data: several responses of a row count once)."""
+        return len(self.index)
+
+    @property
+    def ngroups(self) -> int | None:
+        """Number of groups, or None."""
+        return None if self.units.starts is None else self.units.starts.shape[0]

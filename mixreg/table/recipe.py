@@ -1,0 +1,251 @@
+"""How columns are made from a table: what patsy learnt, in a form that can be kept.
+
+Patsy's own objects can be neither pickled nor copied. A recipe holds what they know (codes of
+the factors, levels, contrasts, and the state of transforms such as `bs` and `center`) and
+makes them anew when it is used.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import patsy
+from numpy.typing import NDArray
+from patsy.contrasts import ContrastMatrix
+from patsy.desc import Term
+from patsy.design_info import DesignInfo, FactorInfo, SubtermInfo
+from patsy.eval import EvalEnvironment, EvalFactor
+
+from mixreg.errors import InputError
+
+Array = NDArray[np.float64]
+
+KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module that a formula names, such as `np`.
+
+    Attributes
+    ----------
+    name : str
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """One factor of a formula.
+
+    Attributes
+    ----------
+    code : str
+        Such as `np.log(price)`.
+    kind : {"numerical", "categorical"}
+    columns : int or None
+        Columns that a numerical factor gives.
+    levels : tuple or None
+        Levels of a categorical factor.
+    states : tuple of dicts
+        What its stateful transforms learnt, in the order in which they are called.
+    """
+
+    code: str
+    kind: str
+    columns: int | None
+    levels: tuple[Any, ...] | None
+    states: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Contrast:
+    """How a categorical factor is coded in a subterm.
+
+    Attributes
+    ----------
+    factor : int
+        Its number.
+    matrix : (levels, columns) array
+    suffixes : tuple of str
+    """
+
+    factor: int
+    matrix: Array
+    suffixes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Subterm:
+    """One product of factors.
+
+    Attributes
+    ----------
+    factors : tuple of int
+        Numbers of the factors.
+    contrasts : tuple of Contrast
+    columns : int
+    """
+
+    factors: tuple[int, ...]
+    contrasts: tuple[Contrast, ...]
+    columns: int
+
+
+@dataclass(frozen=True, eq=False)
+class RecipeTerm:
+    """One term of a formula, and the subterms that code it.
+
+    Attributes
+    ----------
+    factors : tuple of int
+    subterms : tuple of Subterm
+    """
+
+    factors: tuple[int, ...]
+    subterms: tuple[Subterm, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """One side of a formula, with all that was learnt from the data.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the columns that it makes.
+    factors : tuple of Factor
+    terms : tuple of RecipeTerm
+    outside : dict
+        What factors name that is not a column of the table: functions, modules
+        (as `Module`), numbers.
+    """
+
+    names: tuple[str, ...]
+    factors: tuple[Factor, ...]
+    terms: tuple[RecipeTerm, ...]
+    outside: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def info(self) -> Any:
+        """The same as patsy has it."""
+        known = {name: _opened(value) for name, value in self.outside.items()}
+        infos = [_factor_info(factor, EvalEnvironment([known])) for factor in self.factors]
+        made = [info.factor for info in infos]
+        codings = OrderedDict(
+            (Term([made[i] for i in term.factors]), [_subterm(s, made) for s in term.subterms])
+            for term in self.terms
+        )
+        return DesignInfo(list(self.names), {info.factor: info for info in infos}, codings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what patsy makes of it."""
+        return {key: value for key, value in self.__dict__.items() if key != "info"}
+
+    def __deepcopy__(self, memo: Any) -> Recipe:
+        """Itself: it is frozen, and functions in it are shared anyway."""
+        return self
+
+    def apply(self, frame: pd.DataFrame) -> Array:
+        """The columns of a table without missing values."""
+        try:
+            made = patsy.build_design_matrices([self.info], frame, NA_action=KEEP_MISSING)[0]
+        except patsy.PatsyError as error:
+            raise formula_error(error, tuple(frame.columns)) from error
+        return np.asarray(made, dtype=float)
+
+
+def make_recipe(info: Any, columns: frozenset[str]) -> Recipe:
+    """Write down what patsy learnt; `columns` are names that the table has."""
+    made = list(info.factor_infos)
+    number = {factor: i for i, factor in enumerate(made)}
+    factors, outside = [], {}
+    for factor in made:
+        known = info.factor_infos[factor]
+        states = tuple(_state_of(each) for each in known.state["transforms"].values())
+        factors.append(Factor(factor.code, known.type, known.num_columns, known.categories, states))
+        outside.update(_outside(factor.code, known.state["eval_env"].namespace, columns))
+    terms = tuple(
+        RecipeTerm(
+            tuple(number[factor] for factor in term.factors),
+            tuple(_read_subterm(subterm, number) for subterm in subterms),
+        )
+        for term, subterms in info.term_codings.items()
+    )
+    return Recipe(tuple(info.column_names), tuple(factors), terms, outside)
+
+
+def _outside(code: str, namespace: Any, columns: frozenset[str]) -> dict[str, Any]:
+    """What a factor names beside columns and patsy's own functions."""
+    found = {}
+    for name in patsy.eval.ast_names(code):
+        if name in columns or name not in namespace:
+            continue
+        value = namespace[name]
+        if value is getattr(patsy.builtins, name, None):
+            continue
+        found[name] = Module(value.__name__) if isinstance(value, ModuleType) else value
+    return found
+
+
+def _opened(value: Any) -> Any:
+    return importlib.import_module(value.name) if isinstance(value, Module) else value
+
+
+def _state_of(transform: Any) -> dict[str, Any]:
+    """What a stateful transform learnt: its attributes."""
+    return {name: value for name, value in vars(transform).items() if name != "_tmp"}
+
+
+def _factor_info(factor: Factor, environment: EvalEnvironment) -> Any:
+    """A factor as patsy has it after it has seen the data."""
+    made, state = EvalFactor(factor.code), {}  # type: ignore[var-annotated]
+    made.memorize_passes_needed(state, environment)
+    for transform, learnt in zip(state["transforms"].values(), factor.states, strict=True):
+        vars(transform).update(learnt)
+    return FactorInfo(made, factor.kind, state, factor.columns, factor.levels)
+
+
+def _read_subterm(subterm: Any, number: dict[Any, int]) -> Subterm:
+    contrasts = tuple(
+        Contrast(number[factor], np.asarray(each.matrix, float), tuple(each.column_suffixes))
+        for factor, each in subterm.contrast_matrices.items()
+    )
+    return Subterm(tuple(number[f] for f in subterm.factors), contrasts, subterm.num_columns)
+
+
+def _subterm(subterm: Subterm, made: list[Any]) -> Any:
+    contrasts = {
+        made[each.factor]: ContrastMatrix(each.matrix, list(each.suffixes))
+        for each in subterm.contrasts
+    }
+    return SubtermInfo([made[i] for i in subterm.factors], contrasts, subterm.columns)
+
+
+def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
+    """Say in plain words why patsy could not read a formula."""
+    cause = error.__cause__ or error
+    text = str(cause).split("\n")[0]
+    message = f"the formula cannot be evaluated: {text}"
+    if isinstance(cause, NameError) and columns:
+        absent = getattr(cause, "name", None) or ""
+        close = difflib.get_close_matches(absent, [str(c) for c in columns], n=1)
+        hint = (
+            f"; did you mean {close[0]!r}?"
+            if close
+            else "; check the spelling, and import it where the formula is written if it is a "
+            "function or a module"
+        )
+        return InputError(f"the formula names {absent!r}, which is not a column of data{hint}")
+    if "levels" in text or "categor" in text.lower():
+        message += "; new data must have the categories the model was fitted with"
+    return InputError(message)
