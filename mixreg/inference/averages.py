@@ -97,8 +97,3 @@ def average_gate(source: Source, gate: Gate, params: Parameters) -> GateSums:
         return source.sweep(TakeGate(gate), params)
     # All units are alike: one stands for them, and no pass is made.
     return TakeGate(gate)(Block(np.ones((1, 1)), np.ones(1)), params)
-
-
-def average_prior(source: Source, gate: Gate, params: Parameters) -> Array:
-    """Class probabilities, averaged over units where they depend on concomitants."""
-    return average_gate(source, gate, params).average

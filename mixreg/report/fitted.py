@@ -126,7 +126,7 @@ def make_fitted(model: Parts, solution: Solution, estimate: Estimate, options: O
         estimate,
         fit.params,
         white,
-        tally(model.rows, model.mixture.gate, estimate.params, posterior),
+        tally(model.rows, solution.last.gate, posterior),
         model.units.labels,
         posterior,
         fit.reason,

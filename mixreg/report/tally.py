@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from mixreg.inference.averages import average_gate
-from mixreg.mixture.gate import Gate
-from mixreg.mixture.parameters import Parameters
+from mixreg.inference.averages import GateSums
 from mixreg.sources.tasks import count_known
 from mixreg.table.own_rows import OwnRows
 
@@ -61,20 +59,27 @@ class Tally:
     known: int | None
 
 
-def tally(rows: OwnRows, gate: Gate, params: Parameters, posterior: Array) -> Tally:
-    """Add up the labels of a model's own rows; the posterior is (K, units)."""
+def tally(rows: OwnRows, gate: GateSums, posterior: Array) -> Tally:
+    """Add up the labels of a model's own rows.
+
+    Parameters
+    ----------
+    rows : OwnRows
+    gate : GateSums
+        Class probabilities and their slopes, in standard coordinates.
+    posterior : (K, units) array
+    """
     units, source = rows.units, rows.source
     labels, weight, classes = posterior.argmax(axis=0), units.weight, len(posterior)
     row_labels = units.to_rows(labels, len(rows.index))
     assigned, joint = assignments(posterior, weight)
-    prior = average_gate(source, gate, params)
     return Tally(
         len(rows.index),
         None if units.starts is None else len(units.starts),
         float(source.units if weight is None else weight.sum()),
         rows.whitening.rows / len(rows.offsets),
-        prior.average,
-        prior.average_slope,
+        gate.average,
+        user_slopes(gate, rows.whitening.gate),
         entropy_of(posterior, weight),
         np.bincount(row_labels, minlength=classes),
         np.bincount(labels, minlength=classes),
@@ -82,6 +87,15 @@ def tally(rows: OwnRows, gate: Gate, params: Parameters, posterior: Array) -> Ta
         joint,
         source.sweep(count_known) if source.has("known") else None,
     )
+
+
+def user_slopes(gate: GateSums, basis: Array | None) -> Array:
+    """Slopes of average class probabilities in the user's gate, (K, (K - 1) q)."""
+    slopes = gate.average_slope
+    if basis is None:
+        return slopes
+    each = slopes.reshape(len(slopes), -1, len(basis))
+    return np.asarray((each @ np.linalg.inv(basis)).reshape(slopes.shape))
 
 
 def assignments(posterior: Array, weight: Array | None) -> tuple[Array | Counts, Array]:
