@@ -56,7 +56,7 @@ def test_cells_bound_the_log_likelihood_from_below(weights, monkeypatch):
     gaps = []
     for count in (256, 1024, 4096):
         monkeypatch.setattr(cells, "CELLS", count)
-        view = cells_of(course, 2.0, np.random.default_rng(0))
+        view = cells_of(course, None, np.random.default_rng(0))
         sums = view.source.sweep(task, params)
         assert_allclose(sums.family.size.sum(axis=0), rows.family.size.sum(axis=0), rtol=1e-10)
         gaps.append(rows.objective - sums.objective)
@@ -70,7 +70,7 @@ def test_cells_of_one_row_are_the_rows(monkeypatch):
     model, _ = lines(n=1024)
     course = course_of(model)
     monkeypatch.setattr(cells, "CELLS", 1024)
-    view = cells_of(course, 2.0, np.random.default_rng(0))
+    view = cells_of(course, None, np.random.default_rng(0))
     params = Parameters.uniform(np.random.default_rng(1).standard_normal((3, 2, 3)), 0.3)
     task = SoftAssignment(course.mixture)
     one, other = view.source.sweep(task, params), course.source.sweep(task, params)
@@ -107,5 +107,19 @@ def test_cells_of_many_regressors_are_not_faithful():
     for model, kept in ((MixReg(y, x, k=2), False), (lines()[0], True)):
         course = course_of(model)
         best = model.fit(seed=0, cov_type="none").solution.fit.params
-        view = cells_of(course, 2.0, rng)
+        view = cells_of(course, None, rng)
         assert faithful(course, view, best) == kept
+
+
+def test_cells_around_a_fit_lose_less_of_it():
+    model, labels = lines(seed=5)
+    course = course_of(model)
+    best = model.fit(init=labels + 1, cov_type="none").solution.fit.params
+    task = SoftAssignment(course.mixture)
+    rows = course.source.sweep(task, best.stacked()).objective[0]
+    seen = [
+        cells_of(course, around, np.random.default_rng(0)).source.sweep(task, best.stacked())
+        for around in (None, best)
+    ]
+    lost = [rows - sums.objective[0] for sums in seen]
+    assert 0 < lost[1] < lost[0]
