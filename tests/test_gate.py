@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from mixreg.inference.averages import TakeGate
 from mixreg.mixture.gate import ConstantGate, GateStatistics, LogitGate, make_gate
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
@@ -52,7 +53,9 @@ def test_class_probabilities_add_up_to_one(terms):
     prior = np.exp(gate.log_prior(block, params))
     assert_allclose(prior.sum(axis=0), 1.0)
     each = np.broadcast_to(prior, (K, UNITS))
-    assert_allclose(gate.average(block, params), np.average(each, axis=1, weights=block.weight))
+    assert_allclose(
+        TakeGate(gate)(block, params).average, np.average(each, axis=1, weights=block.weight)
+    )
     assert_allclose(np.exp(gate.log_prior(block, replace(params, gating=params.gating + 1))), prior)
 
 
@@ -110,7 +113,8 @@ def test_a_logit_on_a_constant_is_constant():
     assert_allclose(
         constant.information(block, params, resp), logit.information(block, params, resp)
     )
-    assert_allclose(constant.average(block, params), logit.average(block, params))
+    averages = [TakeGate(gate)(block, params).average for gate in (constant, logit)]
+    assert_allclose(*averages)
     assert isinstance(constant.statistics(block, params, resp), GateStatistics)
 
 

@@ -64,16 +64,6 @@ def covariance(sums: InformationSums, cov_type: str) -> tuple[Array, Null]:
     return bread @ meat @ bread, null
 
 
-def symmetric_inverse(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Invert a symmetric matrix in the directions in which it is positive.
-
-    Also returns a mask of the parameters that reach into the other directions:
-    they have no finite variance.
-    """
-    inverse, null = positive_inverse(matrix)
-    return inverse, null.reach(np.eye(matrix.shape[0]))
-
-
 def positive_inverse(matrix: Array) -> tuple[Array, Null]:
     """Invert a symmetric matrix where it is positive; also return where it is not."""
     matrix = 0.5 * (matrix + matrix.T)

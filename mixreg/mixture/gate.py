@@ -102,9 +102,6 @@ class Gate(Protocol):
     def log_prior(self, block: Block | GramBlock, params: Parameters) -> Array:
         """Log class probability of each unit, (K, [runs,] units or 1)."""
 
-    def average(self, block: Block, params: Parameters) -> Array:
-        """Class probabilities of one mixture, averaged over units, (K,)."""
-
     def statistics(self, block: Block | GramBlock, params: Parameters, resp: Array) -> Any:
         """Sums of its M-step, given weighted responsibilities (K, [runs,] units)."""
 
@@ -159,10 +156,6 @@ class ConstantGate:
     def log_prior(self, block: Block | GramBlock, params: Parameters) -> Array:
         """Log class probability of all units, (K, [runs,] 1)."""
         return params.log_weights[..., None]
-
-    def average(self, block: Block, params: Parameters) -> Array:
-        """The weights."""
-        return params.weights
 
     def statistics(
         self, block: Block | GramBlock, params: Parameters, resp: Array
@@ -236,11 +229,6 @@ class LogitGate:
         utility -= utility.max(axis=0)
         utility -= np.log(np.exp(utility).sum(axis=0))
         return np.asarray(utility)
-
-    def average(self, block: Block, params: Parameters) -> Array:
-        """Class probabilities of one mixture, averaged over units, (K,)."""
-        prior = np.exp(self.log_prior(block, params))
-        return np.asarray(np.average(prior, axis=1, weights=block.weight))
 
     def statistics(
         self, block: Block | GramBlock, params: Parameters, resp: Array

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -61,17 +62,19 @@ def distinct_rows(
     words = _hashes(columns)
     if opens is not None:
         words = _set_hashes(words, opens)
-    _, first, number = np.unique(words, return_index=True, return_inverse=True)
-    if len(first) + ADDING_UP * len(words) > WORTHWHILE * len(words):
+    # Numbered in the order in which they first appear, so that choice sets stay together.
+    number, kinds = pd.factorize(words)
+    if len(kinds) + ADDING_UP * len(words) > WORTHWHILE * len(words):
         return None
-    one = first[number]
+    one = _first_rows(number)[number]
     if not all(np.array_equal(column, column[one]) for column in columns):
         return None
-    # In the order in which they first appear, so that choice sets stay together.
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return np.asarray(rank[number])
+    return np.asarray(number, dtype=np.intp)
+
+
+def _first_rows(number: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The row at which each number first appears."""
+    return np.asarray(np.unique(number, return_index=True)[1])
 
 
 def _set_hashes(words: Words, opens: NDArray[np.bool_]) -> Words:
@@ -91,11 +94,8 @@ def pass_cost(repeats: NDArray[np.intp]) -> int:
 
 def share_rows(block: Block, repeats: NDArray[np.intp]) -> SharedBlock:
     """The same units, with rows that repeat held once."""
-    _, first, number = np.unique(repeats, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    first, number = first[order], rank[number]
+    number = pd.factorize(repeats)[0]
+    first = _first_rows(number)
     sizes = np.broadcast_to(np.asarray(block.size), (block.units,)).astype(np.intp)
     units = np.repeat(np.arange(block.units), sizes)
     ones = np.ones(block.rows)

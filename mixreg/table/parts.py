@@ -142,11 +142,6 @@ class Parts:
         return self._rows
 
     @property
-    def has_rows(self) -> bool:
-        """Whether the rows are still here."""
-        return self._rows is not None
-
-    @property
     def source(self) -> Source:
         """Rows in the order of the fit."""
         return self.rows.source
