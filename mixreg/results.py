@@ -23,6 +23,7 @@ from mixreg.report import segments as market
 from mixreg.report.diagnostics import Diagnostics, diagnose
 from mixreg.report.drawing import simulate
 from mixreg.report.estimates import Estimates, check_alpha
+from mixreg.report.fitted import Fitted
 from mixreg.report.prediction import predict
 from mixreg.report.summary import make_summary
 from mixreg.table.checks import whole
@@ -79,8 +80,9 @@ class MixRegResults(Estimates):
         them, and the model that was fitted keeps its own.
         """
         self.diagnostics = self.diagnostics
+        self.fitted = self._self_contained()
         self.model = self.model.without_rows()
-        self.fitted = self.fitted.without_rows()
+        self.__dict__.pop("unit_posterior", None)
         if self._options is not None and not isinstance(self._options.init, str):
             self._options = replace(self._options, init="given")
 
@@ -95,7 +97,12 @@ class MixRegResults(Estimates):
         ----------
         path : str or path
         """
-        save(path, self.spec, self.fitted, self.diagnostics)
+        save(path, self.spec, self._self_contained(), self.diagnostics)
+
+    def _self_contained(self) -> Fitted:
+        """What was found, with all of the groups that can be told without rows."""
+        grouped = self.fitted.groups is not None
+        return self.fitted.with_groups(self.unit_posterior) if grouped else self.fitted
 
     # Predictions
 

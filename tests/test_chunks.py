@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import xlogy
 
 from mixreg import MixReg
 from mixreg.sources import memory
@@ -218,7 +219,9 @@ def test_the_last_pass_adds_up_what_labels_say(name, monkeypatch):
     last, posterior = res.solution.last, res.group_posterior.to_numpy()
     weight = res.model.units.weight
     weight = np.ones(len(posterior)) if weight is None else weight
-    assert last.labels.entropy == pytest.approx(res.entropy, rel=1e-9)
+    entropy = -float(weight @ xlogy(posterior, posterior).sum(axis=1))
+    assert last.labels.entropy == pytest.approx(entropy, rel=1e-9)
+    assert res.entropy == pytest.approx(entropy, rel=1e-9)
     assert_array_equal(last.labels.units, res.group_labels.value_counts().sort_index())
     assert_allclose(last.labels.joint.sum(axis=0), weight @ posterior, rtol=1e-9)
     assert_allclose(last.gate.average, res.weights, rtol=1e-9)

@@ -13,7 +13,6 @@ from scipy import stats
 from mixreg import InputError, MixReg, NotAvailableError, datasets
 from mixreg.families import Gaussian, Poisson
 from mixreg.report.segments import classification, importance, profile, segments
-from mixreg.report.tally import assignments
 from mixreg.table.units import make_units
 from tests.samples import lines, shops
 
@@ -42,7 +41,9 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
         classes=[*components, *([0] if noise else [])],
     )
     whole = np.column_stack([posterior, 1 - posterior.sum(axis=1)]) if noise else posterior
-    assigned, joint = assignments(whole.T, units.weight)
+    weight = np.ones(len(whole)) if units.weight is None else units.weight
+    chosen = np.eye(whole.shape[1])[whole.argmax(axis=1)]
+    assigned, joint = weight @ chosen, (chosen.T * weight) @ whole
     row_labels = units.to_rows(whole.argmax(axis=1), n)
     tally = SimpleNamespace(
         assigned=assigned, joint=joint, rows=np.bincount(row_labels, minlength=whole.shape[1])

@@ -99,6 +99,8 @@ class Fit:
         Why it stopped.
     n_iter : int
         Number of updates made.
+    settled : bool
+        Whether the last step, too short to be checked by a pass, was taken too.
     """
 
     params: Any
@@ -106,6 +108,7 @@ class Fit:
     history: Array
     reason: Reason
     n_iter: int
+    settled: bool = False
 
     @property
     def converged(self) -> bool:
@@ -151,6 +154,7 @@ def iterate(
     before: Any = None
     share = np.ones(n_runs)
     leaps = Leaps(params, getattr(estimator, "ahead", None)) if control.leaps else None
+    close = getattr(estimator, "close", None)
     for iteration in range(control.max_iter + 1):
         sums = estimator.sweep(source, iteration, params)
         fell = _fell(sums, before if estimator.monotone else None)
@@ -170,7 +174,9 @@ def iterate(
             if reason is not None:
                 history = np.array(histories[run])
                 at = (base if fell[i] else params).run(i)
-                fits[run] = Fit(at, float(history[-1]), history, reason, len(history) - 1)
+                settled = close is not None and reason == "converged" and not fell[i]
+                at = close(sums, at) if settled else at
+                fits[run] = Fit(at, float(history[-1]), history, reason, len(history) - 1, settled)
         if progress is not None:
             progress(iteration, float(np.max(sums.objective)))
         going = np.array([reason is None for reason in reasons])

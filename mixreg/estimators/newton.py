@@ -22,6 +22,11 @@ from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
 
+# The step from where a run ended is taken if it gains no more than this, and moves no standard
+# parameter farther: then it is one to the maximum, and not beyond.
+LEAST_GAIN, SHORT = 1e-4, 0.05
+# Curvatures below this share of the largest make steps of rounding errors.
+FLAT = 1e-10
 # Steps that settle a run on many rows, at most; the gains at which they end, and beyond which
 # they are not begun; and what may be left.
 SETTLING, SETTLED, WORTH_SETTLING, NEARLY = 6, 1e-18, 1e-4, 1e-13
@@ -72,6 +77,21 @@ class Newton:
         rounding = 1e-14 * (1 + abs(float(sums.objective[0])))
         small = gain < max(1e-6 * control.tol * self.rows, rounding)
         return ["converged" if small and not _saddle(values) else None]
+
+    def close(self, sums: InformationSums, params: Parameters) -> Parameters:
+        """Take the step to the maximum from a point so near that no pass need check it.
+
+        What is left between the two depends on when the run stopped, and that on the last
+        digits of its sums: at the maximum itself all runs agree.
+        """
+        values, vectors = np.linalg.eigh(sums.information)
+        if not values[0] > FLAT * values[-1]:
+            return params
+        step = vectors @ (vectors.T @ sums.score / values)
+        if 0.5 * float(step @ sums.score) > LEAST_GAIN or np.abs(step).max() > SHORT:
+            return params
+        after = self.layout.unpack(self.layout.pack(params) + step)
+        return params if self.mixture.family.bound_binds(after) else after
 
     def _step(self, sums: InformationSums) -> tuple[Array, Array, Array]:
         """Newton step with curvatures made positive, and the curvatures."""

@@ -20,7 +20,7 @@ HANDOVER = 1e-6
 NEWTON_STEPS = 25
 # Beyond this many rows EM hands over sooner, and Newton's steps share one
 # information, of at most so many rows.
-MANY_ROWS, SOONER, SHARED_ROWS, SHARED_STEPS = 20_000, 1e-4, 25_000, 10
+MANY_ROWS, SOONER, SHARED_ROWS, SHARED_STEPS = 20_000, 1e-2, 25_000, 10
 
 
 def run_em(

@@ -32,7 +32,7 @@ def packed(spec: Spec, fitted: Fitted, diagnostics: Diagnostics) -> bytes:
     for design in designs_of(spec):
         check_design(design)
     writer = Writer(write_family)
-    trees = {"spec": spec, "fitted": fitted.without_rows(), "diagnostics": diagnostics}
+    trees = {"spec": spec, "fitted": fitted, "diagnostics": diagnostics}
     members = {f"{name}.json": to_json(writer.write(tree)) for name, tree in trees.items()}
     for number, array in enumerate(writer.arrays):
         members[f"arrays/{number}.npy"] = to_npy(array)

@@ -48,7 +48,7 @@ class CrossProducts:
             means = np.add.reduceat(x, block.sets, axis=0) / sizes[:, None]
             x = x - np.repeat(means, sizes, axis=0)
         share = self._shares(block, params)
-        return np.array([(x * r[:, None]).T @ x for r in share])
+        return np.array([np.dot((x * r[:, None]).T, x) for r in share])
 
     def _shares(self, block: Block, params: Parameters) -> Array:
         """How much of each row belongs to each component, (k, rows)."""

@@ -73,6 +73,7 @@ class Estimate:
         return np.where(np.isinf(self.cov), 1e300, self.cov)
 
 
+@one_thread()
 def fit_problem(
     problem: Problem,
     layout: Layout,
@@ -84,8 +85,7 @@ def fit_problem(
     """Solve a problem and estimate its uncertainty; all of it can cross processes."""
     if clusters is not None:
         problem = replace(problem, source=problem.source.with_columns(cluster=clusters))
-    with one_thread():
-        solution = solve(problem, options, progress, errors=cov_type != "none")
+    solution = solve(problem, options, progress, errors=cov_type != "none")
     count = 0 if clusters is None else int(clusters.max()) + 1
     return solution, estimate(problem, layout, solution, options.method, cov_type, count)
 

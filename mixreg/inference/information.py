@@ -175,8 +175,9 @@ class TakeInformation:
                 continue  # The background has no parameters of its own.
             own = slice(j * width, (j + 1) * width)
             score, info[own, own] = self._own(block, params, state, wr, j)
-            scores[:, own] = posterior[j][:, None] * score
-            cross = np.dot((score * wr[:, None]).T, given)
+            part = scores[:, own] = posterior[j][:, None] * score
+            part = part if block.weight is None else part * weight[:, None]
+            cross = np.dot(part.T, given)
             info[own, gate] -= cross
             info[gate, own] -= cross.T
         info[gate, gate] += chances.information(block, params, posterior * weight)

@@ -1,8 +1,8 @@
-"""The end of a fit: one last Newton step, and one pass that adds up all that is reported."""
+"""The end of a fit: one pass that adds up all that is reported."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from mixreg.estimators.expectation import MixtureStatistics, Posterior, SoftAssi
 from mixreg.inference.averages import GateSums, TakeGate
 from mixreg.inference.determined import CrossProducts
 from mixreg.inference.information import InformationSums, TakeInformation
-from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
@@ -20,13 +19,6 @@ from mixreg.sources.base import Task, Together
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
-
-# A last step is taken if it gains no more than this, and moves no standard parameter farther:
-# then it is one to the maximum, and not beyond.
-LEAST_GAIN, SHORT = 1e-4, 0.05
-# Curvatures below this share of the largest make steps of rounding errors.
-FLAT = 1e-10
-
 
 @dataclass(frozen=True, slots=True)
 class LabelSums:
@@ -136,9 +128,13 @@ def last_pass(
     tasks: list[Task] = [AtOne(SoftAssignment(mixture)), TakeLabels(mixture, hard)]
     tasks.append(TakeGate(mixture.gate))
     if errors:
-        information = TakeInformation(mixture, source.has("cluster"), hard)
-        tasks += [information, CrossProducts(mixture, hard, exact)]
-    return LastPass(*source.sweep(Together(tuple(tasks)), params).sums)
+        tasks.append(TakeInformation(mixture, source.has("cluster"), hard))
+    # Of linear regressions the first task adds up cross products anyway.
+    at_hand = mixture.family.linear and not (hard or exact)
+    if errors and not at_hand:
+        tasks.append(CrossProducts(mixture, hard, exact))
+    last = LastPass(*source.sweep(Together(tuple(tasks)), params).sums)
+    return replace(last, xx=last.soft.family.xx[:, 0]) if errors and at_hand else last
 
 
 def ending_sums(
@@ -148,25 +144,3 @@ def ending_sums(
     task = Together((AtOne(SoftAssignment(mixture)), TakeGate(mixture.gate)))
     soft, gate = source.sweep(task, params).sums
     return soft, gate
-
-
-def last_step(
-    source: Source, mixture: Mixture, layout: Layout, params: Parameters
-) -> tuple[Parameters, MixtureStatistics, GateSums]:
-    """A Newton step from where a run ended to the maximum; and the sums where it ended.
-
-    What is left between the two depends on when the run stopped, and that on the last
-    digits of its sums: at the maximum itself all runs agree.
-    """
-    task = Together(
-        (TakeInformation(mixture), AtOne(SoftAssignment(mixture)), TakeGate(mixture.gate))
-    )
-    info, soft, gate = source.sweep(task, params).sums
-    sums = info.contract(layout)
-    values, vectors = np.linalg.eigh(sums.information)
-    if not values[0] > FLAT * values[-1]:
-        return params, soft, gate
-    step = vectors @ (vectors.T @ sums.score / values)
-    if 0.5 * float(step @ sums.score) > LEAST_GAIN or np.abs(step).max() > SHORT:
-        return params, soft, gate
-    return layout.unpack(layout.pack(params) + step), soft, gate

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.estimators import EM, Control, Fit, iterate
+from mixreg.estimators import EM, Control, Fit, Newton, iterate
 from mixreg.estimators.altmin import EXACT, HardGate
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
@@ -26,7 +26,7 @@ from mixreg.estimators.variational import Variational
 from mixreg.exact.certificate import certified, find_own_rows
 from mixreg.exact.reasons import Reason, find_reasons, tight_components
 from mixreg.inference.averages import GateSums, average_gate
-from mixreg.inference.last_pass import LastPass, ending_sums, last_pass, last_step
+from mixreg.inference.last_pass import LastPass, ending_sums, last_pass
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
@@ -239,16 +239,14 @@ def at_the_maximum(source: Source, mixture: Mixture, fit: Fit) -> Ended:
     """The fit with a last Newton step taken, if it ended near a maximum within bounds."""
     if fit.reason != "converged" or mixture.family.bound_binds(fit.params):
         return Ended(fit)
-    if has_many(source, mixture):
-        # Such a run has settled, and information of all rows costs as much as ten passes.
-        if mixture.gate.closed_form:
-            return Ended(fit)
-        return Ended(fit, *ending_sums(source, mixture, fit.params))
-    layout = standard_layout(mixture, fit.params)
-    params, soft, gate = last_step(source, mixture, layout, fit.params)
-    if mixture.family.bound_binds(params):
-        params = fit.params
-    return Ended(replace(fit, params=params), soft, gate)
+    # Where rows are many the run has settled, and information of all costs as much as ten passes.
+    if not (fit.settled or has_many(source, mixture)):
+        newton = Newton(mixture, standard_layout(mixture, fit.params), source.row_weight)
+        sums = newton.sweep(source, 0, fit.params.stacked())
+        fit = replace(fit, params=newton.close(sums, fit.params), settled=True)
+    if mixture.gate.closed_form:
+        return Ended(fit)
+    return Ended(fit, *ending_sums(source, mixture, fit.params))
 
 
 def _kind_of_search(source: Source, mixture: Mixture, effort: Effort) -> type[Search]:

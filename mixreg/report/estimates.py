@@ -14,10 +14,12 @@ from scipy.stats import norm, t
 from statsmodels.base.model import LikelihoodModelResults
 
 from mixreg.errors import InputError, NotAvailableError
+from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.pruning import alive
 from mixreg.jobs.solve import Options, Solution
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.report.fitted import Fitted
+from mixreg.sources.base import Standardised
 from mixreg.table.parts import Parts
 from mixreg.table.spec import Spec
 
@@ -175,15 +177,19 @@ class Estimates:
             name="component",
         )
 
-    @property
+    @cached_property
     def unit_posterior(self) -> Array:
         """Probability of each component, (K, units)."""
-        if self.fitted.posterior is None:
+        fitted, model = self.fitted, self.model
+        if fitted.posterior is not None:
+            return fitted.posterior
+        if not model.has_rows:
             raise NotAvailableError(
                 "the rows are gone, and with them their labels; label data with "
                 "res.predict(data, 'label')"
             )
-        return self.fitted.posterior
+        task = Posterior(model.problem().mixture, hard=fitted.method == "altmin")
+        return model.source.sweep(Standardised(task, fitted.whitening), fitted.standard).join()
 
     @property
     def unit_labels(self) -> NDArray[np.int64]:

@@ -9,10 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.estimators.beliefs import Beliefs
-from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.priors import Priors
 from mixreg.exact.reasons import Reason
 from mixreg.inference.estimate import Estimate
+from mixreg.inference.last_pass import TakeLabels
 from mixreg.jobs.solve import Options, Solution
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.tally import Tally, tally
@@ -72,8 +72,8 @@ class Fitted:
         What the labels add up to.
     groups : pandas Index or None
         Names of the groups.
-    posterior : (K, units) array or None
-        None once the rows are gone, unless units are groups.
+    posterior : (K, groups) array or None
+        Of the groups, once the rows are gone.
     reason, n_iter, history
         Why the final run stopped, after how many iterations, and the objective
         at each of them, in the user's units.
@@ -109,26 +109,28 @@ class Fitted:
     priors: Priors | None
     elbo: float | None
 
-    def without_rows(self) -> Fitted:
-        """The same fit without what runs along the rows; groups keep their posterior."""
-        return self if self.groups is not None else replace(self, posterior=None)
+    def with_groups(self, posterior: Array) -> Fitted:
+        """The same fit with what the rows say of the groups, which it can then do without."""
+        return self if self.groups is None else replace(self, posterior=posterior)
 
 
 def make_fitted(model: Parts, solution: Solution, estimate: Estimate, options: Options) -> Fitted:
     """Put a finished fit together, in the user's units."""
-    labels = Posterior(model.problem().mixture, hard=options.method == "altmin")
-    task = Standardised(labels, model.whitening)
-    posterior = model.source.sweep(task, solution.fit.params).join()
     white, fit, bayes = model.whitening, solution.fit, solution.beliefs is not None
     hard = options.method == "altmin"
+    labels = solution.last.labels
+    if model.source.counted() is not None:
+        # Units of no weight had no part in the fit, but they get labels.
+        task = TakeLabels(model.problem().mixture, hard)
+        labels = model.source.sweep(Standardised(task, white), fit.params)
     return Fitted(
         options.method,
         estimate,
         fit.params,
         white,
-        tally(model.rows, solution.last.gate, posterior),
+        tally(model.rows, solution.last.gate, labels),
         model.units.labels,
-        posterior,
+        None,
         fit.reason,
         fit.n_iter,
         white.hard_objective(fit.history) if hard else fit.history - white.log_volume,

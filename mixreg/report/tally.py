@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from mixreg.inference.averages import GateSums
+from mixreg.inference.last_pass import LabelSums
 from mixreg.sources.tasks import count_known
 from mixreg.table.own_rows import OwnRows
 
@@ -59,34 +59,38 @@ class Tally:
     known: int | None
 
 
-def tally(rows: OwnRows, gate: GateSums, posterior: Array) -> Tally:
-    """Add up the labels of a model's own rows.
+def tally(rows: OwnRows, gate: GateSums, labels: LabelSums) -> Tally:
+    """Put sums over a model's own rows together.
 
     Parameters
     ----------
     rows : OwnRows
     gate : GateSums
         Class probabilities and their slopes, in standard coordinates.
-    posterior : (K, units) array
+    labels : LabelSums
     """
-    units, source = rows.units, rows.source
-    labels, weight, classes = posterior.argmax(axis=0), units.weight, len(posterior)
-    row_labels = units.to_rows(labels, len(rows.index))
-    assigned, joint = assignments(posterior, weight)
+    units, source, nobs = rows.units, rows.source, len(rows.index)
+    plain = units.weight is None
     return Tally(
-        len(rows.index),
+        nobs,
         None if units.starts is None else len(units.starts),
-        float(source.units if weight is None else weight.sum()),
+        float(source.units if units.weight is None else units.weight.sum()),
         rows.whitening.rows / len(rows.offsets),
         gate.average,
         user_slopes(gate, rows.whitening.gate),
-        entropy_of(posterior, weight),
-        np.bincount(row_labels, minlength=classes),
-        np.bincount(labels, minlength=classes),
-        assigned,
-        joint,
+        max(0.0, labels.entropy),
+        # Each response has a row of its own in the source.
+        counts(labels.rows * nobs / source.rows),
+        counts(labels.units),
+        counts(labels.assigned) if plain else labels.assigned,
+        labels.joint,
         source.sweep(count_known) if source.has("known") else None,
     )
+
+
+def counts(sums: Array) -> Counts:
+    """Sums of ones as whole numbers."""
+    return np.rint(sums).astype(np.int64)
 
 
 def user_slopes(gate: GateSums, basis: Array | None) -> Array:
@@ -96,20 +100,3 @@ def user_slopes(gate: GateSums, basis: Array | None) -> Array:
         return slopes
     each = slopes.reshape(len(slopes), -1, len(basis))
     return np.asarray((each @ np.linalg.inv(basis)).reshape(slopes.shape))
-
-
-def assignments(posterior: Array, weight: Array | None) -> tuple[Array | Counts, Array]:
-    """Units with each label by weight, (K,), and their posterior summed, (K, K)."""
-    labels, classes = posterior.argmax(axis=0), len(posterior)
-    joint = np.zeros((classes, classes))
-    for label in range(classes):
-        mine = labels == label
-        own = posterior[:, mine]
-        joint[label] = own.sum(axis=1) if weight is None else own @ weight[mine]
-    return np.bincount(labels, weight, minlength=classes), joint
-
-
-def entropy_of(posterior: Array, weight: Array | None) -> float:
-    """Entropy of the posterior, summed over units."""
-    each = -xlogy(posterior, posterior).sum(axis=0)
-    return max(0.0, float(each.sum() if weight is None else weight @ each))

@@ -308,8 +308,7 @@ class Search:
         height, left = self.worth_of(course, maxima), self.effort.starts - self.starts_run
         if left <= 0 or has_exact(course, maxima):
             return maxima, False
-        new, exact = self.round(course, maxima, min(starts, left))
-        new = new if exact is None else [Maximum(exact, ("exact",))]
+        new, _ = self.round(course, maxima, min(starts, left), certifies=False)
         maxima = self.ranked(course, merged([*maxima, *new], course.rows))
         return maxima, self.worth_of(course, maxima) > height + SAME_HEIGHT
 
@@ -496,13 +495,18 @@ class Search:
         return self.ranked(course, merged([*maxima, *ended], course.rows))
 
     def round(
-        self, course: Course, there: Sequence[Maximum] = (), count: int = ROUND
+        self,
+        course: Course,
+        there: Sequence[Maximum] = (),
+        count: int = ROUND,
+        certifies: bool = True,
     ) -> tuple[list[Maximum], Fit | None]:
         """A round of starts run to the end on the rows of a course; or one that is exact.
 
         A common variance that shrinks as the fit improves is an annealing
         schedule for free; free variances come after it. Random labels go
-        without it.
+        without it. Where fewer rows had no exact fit, more have none: then
+        none need be certified.
         """
         kinds, starts = self.make_round(course, count)
         mixture = course.mixture
@@ -511,7 +515,7 @@ class Search:
         if not cold.all():
             common = iterate(course.source, EM(mixture.common()), starts.take(~cold), ANNEAL)
             self.pay(course, common)
-            exact = certify(course, common)
+            exact = certify(course, common) if certifies else None
             if exact is not None:
                 return [], exact
             stacks.append(_stack(common))

@@ -12,6 +12,7 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.sources import in_memory
+from mixreg.sources.threads import one_thread
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
 from mixreg.table.checks import (
@@ -176,6 +177,7 @@ class Declaration(Parts):
         model._declare(parts, gate, k, shared, only, noise)
         return model
 
+    @one_thread()
     def _declare(
         self,
         given: list[Given],

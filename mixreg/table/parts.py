@@ -132,6 +132,11 @@ class Parts:
     # The rows it was declared on
 
     @property
+    def has_rows(self) -> bool:
+        """Whether the rows are here."""
+        return self._rows is not None
+
+    @property
     def rows(self) -> OwnRows:
         """All that runs along the rows."""
         if self._rows is None:
