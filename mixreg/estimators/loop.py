@@ -154,7 +154,7 @@ def iterate(
     before: Any = None
     share = np.ones(n_runs)
     leaps = Leaps(params, getattr(estimator, "ahead", None)) if control.leaps else None
-    close = getattr(estimator, "close", None)
+    close: Callable[[Any, Any], Any] | None = getattr(estimator, "close", None)
     for iteration in range(control.max_iter + 1):
         sums = estimator.sweep(source, iteration, params)
         fell = _fell(sums, before if estimator.monotone else None)
@@ -174,9 +174,10 @@ def iterate(
             if reason is not None:
                 history = np.array(histories[run])
                 at = (base if fell[i] else params).run(i)
-                settled = close is not None and reason == "converged" and not fell[i]
-                at = close(sums, at) if settled else at
-                fits[run] = Fit(at, float(history[-1]), history, reason, len(history) - 1, settled)
+                fit = Fit(at, float(history[-1]), history, reason, len(history) - 1)
+                if close is not None and reason == "converged" and not fell[i]:
+                    fit = replace(fit, params=close(sums, at), settled=True)
+                fits[run] = fit
         if progress is not None:
             progress(iteration, float(np.max(sums.objective)))
         going = np.array([reason is None for reason in reasons])

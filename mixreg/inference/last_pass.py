@@ -20,6 +20,7 @@ from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 
+
 @dataclass(frozen=True, slots=True)
 class LabelSums:
     """What labels add up to, with K classes.
