@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
 from mixreg.estimators.expectation import GivenAssignment
+from mixreg.estimators.loop import Fit
 from mixreg.families.statistics import linear_predictor, unfold_triangle
 from mixreg.metrics import best_order
 from mixreg.mixture.gate import ConstantGate
@@ -25,6 +27,8 @@ Array = NDArray[np.float64]
 
 # Longest deviation of a start on a scale of logarithms or log odds.
 MODERATE = 1.5
+# Variance of starts made of components that were found, as a share of the pooled fit's.
+BRED = 0.1
 # Scoring steps that turn responsibilities into a fit, where one is not enough.
 STEPS = 3
 MOST_HALVINGS = 30
@@ -182,6 +186,23 @@ def make_starts(
         made += [kind] * runs
     starts = feasible(course.source, mixture, Parameters.concatenate(stacks), whitening.pooled)
     return made, numbered(course.source, mixture, starts)
+
+
+def bred(course: Course, fits: Sequence[Fit], runs: int, rng: np.random.Generator) -> Parameters:
+    """Starts after fits that got far: so many of their components, and as many in their span.
+
+    On the paper's designs the span of the best fits holds more of the truth than that of the
+    moments (`benchmarks recovery`, k = 3, n = 8p, p = 80: 0.9 of it against 0.5).
+    """
+    mixture, whitening, k = course.mixture, course.whitening, course.k
+    pool = np.concatenate([fit.params.coef for fit in fits])
+    mixed = pool[rng.integers(0, len(pool), (k, runs))]
+    axes = np.linalg.svd(pool - whitening.pooled, full_matrices=False)[2]
+    along = random_directions(k, runs, whitening, axes[: max(1, k - 1)].T, rng)
+    variance = course.linear_whitening.variance
+    stacks = [Parameters.uniform(mixed, BRED * variance), Parameters.uniform(along, 0.5 * variance)]
+    starts = mixture.prepare(Parameters.concatenate(stacks))
+    return numbered(course.source, mixture, starts)
 
 
 def own_fits(block: GramBlock, strength: float, whitening: Whitening) -> Array:

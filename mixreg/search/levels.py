@@ -24,7 +24,7 @@ from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import Marginal
 from mixreg.estimators.loop import Control, Fit, Progress, iterate
 from mixreg.mixture.parameters import Parameters
-from mixreg.search.candidates import feasible, make_starts, numbered
+from mixreg.search.candidates import bred, feasible, make_starts, numbered
 from mixreg.search.chance import worth
 from mixreg.search.course import WARM, Course, race
 from mixreg.search.moments import TakeDeviations, deviation_subspace
@@ -106,6 +106,8 @@ CHEAP = 4e8
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
 SCARCE, MORE_IF_SCARCE = 5, 24
+# One start in so many says where to look next (`benchmarks recovery`, k = 3, n = 8p, p = 80).
+BEST = 4
 # Rows on a lattice make many maxima too, as components turn exact.
 MORE_ON_LATTICE = 2
 # Mean squared residual (unit variance) that makes a run worth certifying.
@@ -353,15 +355,28 @@ class Search:
         return mixture.family.certifies and mixture.background is None and few
 
     def anneal(self, course: Course) -> Fit | None:
-        """Look for an exact fit only: many starts with a common variance."""
+        """Look for an exact fit only: many starts with a common variance.
+
+        The best of them know more of where to look than moments do: the next are
+        bred from them, until that leads no higher.
+        """
+        best: list[Fit] = []
+        height = -np.inf
         while self.spent < FOR_EXACT * self.budget:
-            kinds = ["random"] if self.subspace is None else ["subspace", "random"]
-            _, starts = make_starts(course, 2 * ROUND * kinds, self.subspace, self.rng)
+            if best:
+                starts = bred(course, best, 2 * ROUND, self.rng)
+            else:
+                kinds = ["random"] if self.subspace is None else ["subspace", "random"]
+                _, starts = make_starts(course, 2 * ROUND * kinds, self.subspace, self.rng)
             fits = iterate(course.source, EM(course.mixture.common()), starts, ANNEAL_LONG)
             self.pay(course, fits)
             exact = certify(course, fits)
             if exact is not None:
                 return exact
+            fits = sorted(fits, key=lambda fit: -fit.objective)
+            higher, height = fits[0].objective > height, fits[0].objective
+            best = fits[: max(1, len(fits) // BEST)] if higher else []
+            height = height if higher else -np.inf
         return None
 
     def widen(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
