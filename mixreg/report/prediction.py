@@ -14,7 +14,6 @@ from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Family
 from mixreg.inference.averages import ClassProbabilities
-from mixreg.mixture.gate import ConstantGate
 from mixreg.report.estimates import Estimates
 from mixreg.sources import in_memory, per_unit
 from mixreg.sources.block import Block
@@ -266,12 +265,9 @@ def _own_prior(res: Estimates) -> Array:
 
 def prior_of(res: Estimates, rows: NewRows) -> Array:
     """Class probabilities of new rows before their responses are seen, (rows, K)."""
-    if rows.z is None:
-        return np.tile(res.weights.to_numpy(), (len(rows), 1))
-    utility = rows.z @ res.fitted.estimate.params.gating.T
-    utility -= utility.max(axis=1, keepdims=True)
-    prior = np.exp(utility)
-    return np.asarray(prior / prior.sum(axis=1, keepdims=True))
+    gate, params = res.gate_at(rows.z)
+    block = Block(np.empty((len(rows), 0)), np.empty(len(rows)), z=rows.z)
+    return ClassProbabilities(gate)(block, params).join().T
 
 
 def new_posterior(res: Estimates, rows: NewRows) -> Array:
@@ -313,8 +309,6 @@ def _posterior_given(res: Estimates, rows: NewRows, codes: NDArray[np.intp]) -> 
     )
     if sets is not None:
         block = in_sets(block, units.sort(sets), np.asarray(rows.index)[order])
-    params, mixture = res.fitted.estimate.params, spec.mixture
-    if rows.z is None and spec.gate_design is not None:
-        params, mixture = res.at_average_gate(), replace(mixture, gate=ConstantGate())
-    task = Posterior(mixture, hard=res.method == "altmin")
+    gate, params = res.gate_at(rows.z)
+    task = Posterior(replace(spec.mixture, gate=gate), hard=res.method == "altmin")
     return pd.DataFrame(in_memory(block).sweep(task, params).join().T, units.labels)

@@ -17,6 +17,7 @@ from patsy.eval import EvalEnvironment
 from mixreg.errors import InputError
 from mixreg.families import Family, Joint, make_families, make_family
 from mixreg.jobs.solve import surrogate
+from mixreg.mixture.gate import make_gate
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.sources import Source
@@ -25,8 +26,6 @@ from mixreg.sources.outliers import drawn_in
 from mixreg.sources.standard import (
     Whitening,
     for_family,
-    gate_basis,
-    gate_triangle,
     joined,
     triangle,
     whitening,
@@ -266,9 +265,7 @@ def standard_coordinates(source: Source, family: Family, layout: Layout) -> Whit
         white = joined(parts, layout.shared)
     else:
         white = _coordinates(source, family, layout, layout.terms, layout.shared)
-    if not source.has("z"):
-        return white
-    return replace(white, gate=gate_basis(source.sweep(gate_triangle), layout.gate))
+    return replace(white, gate=make_gate(len(layout.gate)).coordinates(source, layout.gate))
 
 
 def _coordinates(
