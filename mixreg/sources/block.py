@@ -361,7 +361,8 @@ def column_pairs(v: Array) -> Array:
 
 def own_pairs(block: Block) -> Array:
     """Products of the regressors of each response, as `Block.pairs` has them."""
-    return np.concatenate([column_pairs(own.x) for _, own in block.responses()], axis=1)
+    found = [column_pairs(own.x) for _, own in block.responses()]
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
 def condense(block: Block) -> GramBlock:
