@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mixreg.inference.averages import TakeGate
-from mixreg.mixture.gate import ConstantGate, GateStatistics, LogitGate, make_gate
+from mixreg.inference.averages import TakeGate, average_gate, average_weights
+from mixreg.mixture.gate import ConstantGate, LogitGate, make_gate
+from mixreg.mixture.gate_statistics import GateStatistics
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources import in_memory
 from tests.samples import random_mixture, random_source
 
 EVERY = pytest.mark.parametrize("terms", [0, 1, 3])
@@ -139,3 +142,29 @@ def test_components_with_less_than_a_row_are_empty():
     params = replace(random_mixture(2, 2, runs=2), gating=np.log([[[0.9]] * 2, [[0.1]] * 2]))
     assert_array_equal(ConstantGate().empty(params, 5.0), [[False] * 2, [True] * 2])
     assert not LogitGate(2).empty(params, 5.0).any()
+
+
+@EVERY
+def test_only_a_constant_gate_can_do_without_concomitants(terms):
+    gate, block = make_gate(terms), block_of(terms)
+    assert gate.reads(block.z)
+    assert gate.reads(None) == gate.constant == (terms == 0)
+
+
+@EVERY
+def test_average_weights_of_a_stack_are_those_of_its_mixtures(terms):
+    gate, source = make_gate(terms), in_memory(block_of(terms))
+    each = [params_of(terms, seed) for seed in range(3)]
+    stack = Parameters.concatenate([params.stacked() for params in each])
+    expected = [average_gate(source, gate, params).average for params in each]
+    assert_allclose(average_weights(source, gate, stack).T, expected)
+
+
+@EVERY
+def test_draws_lead_back_to_the_gate(terms):
+    gate, params = make_gate(terms), params_of(terms)
+    found = {"weights": params.weights[None], **gate.draws(params.stacked())}
+    assert_allclose(
+        gate.log_prior(block_of(terms), replace(params, gating=gate.from_draws(found.get)[:, 0])),
+        gate.log_prior(block_of(terms), params),
+    )

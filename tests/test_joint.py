@@ -11,7 +11,6 @@ from scipy.stats import binom, norm, poisson
 
 from mixreg import MixReg, lr_test, select_k
 from mixreg.errors import InputError, NotAvailableError
-from mixreg.families import Joint, make_families
 from mixreg.metrics import match_components
 from mixreg.search.tensor import TensorStart
 from tests.reference.glm import glm_case
@@ -469,8 +468,46 @@ def test_one_formula_in_a_list_is_one_formula():
     assert listed.fit().llf == alone.fit().llf
 
 
-def test_responses_in_any_order_of_rows():
-    made = make_families(["gaussian", "poisson"], None, False, 1e-4, 2)
-    family = Joint(False, tuple(made), ("a", "b"), (0, 1))
-    assert family.where(np.array([0, 1, 0, 1])) == (slice(0, None, 2), slice(1, None, 2))
-    assert_array_equal(family.where(np.array([0, 0, 1]))[0], [0, 1])
+def test_responses_lie_side_by_side():
+    model = MixReg.from_formula(**THREE, data=mixed(20), k=2, groups=np.arange(20) // 2)
+    block = model.source.as_block()
+    assert (block.x.shape, block.y.shape, block.units) == ((20, 6), (20, 3), 10)
+    for i, (at, own) in enumerate(block.responses()):
+        assert_array_equal(own.x, block.x[:, at])
+        assert_array_equal(own.y, block.y[:, i])
+    standard = model.whitening.standard_block(block)
+    assert_allclose(standard.x, block.x @ model.whitening.basis, atol=1e-12)
+
+
+@pytest.mark.parametrize("shared", [[], ["a: x", "c: Intercept"]])
+def test_sums_of_each_response_are_those_of_a_stacked_design(shared):
+    model = MixReg.from_formula(**THREE, data=mixed(40), k=2, shared=shared)
+    block = model.source.standard(model.whitening).as_block()
+    params = model.whitening.start(2).stacked()
+    resp = np.random.default_rng(0).dirichlet([1, 1], 40).T[:, None]
+    family = model.family
+    state = family.evaluate(block, params)
+    sums = family.statistics(block, params, state, resp)
+    xx, xe = np.zeros((2, 6, 6)), np.zeros((2, 6))
+    for part in state:
+        x = np.zeros((40, 6))
+        x[:, part.at] = part.block.x
+        rows = part.state
+        xx += np.einsum("np,kn,nq->kpq", x, (resp * part.family.weight(rows))[:, 0], x)
+        xe += (resp * part.family.score(rows))[:, 0] @ x
+    assert_allclose(sums.xx[:, 0], xx, atol=1e-10)
+    assert_allclose(sums.xe[:, 0], xe, atol=1e-10)
+
+
+@pytest.mark.parametrize("gone", range(4))
+def test_a_response_that_no_row_has_says_nothing(gone):
+    data = mixed(60).assign(g=lambda d: np.exp(d["u"]))
+    names = ["a", "c", "yes", "g"]
+    families = ["gaussian", "negativebinomial", "binomial", "gamma"]
+    res = MixReg.from_formula(
+        ["a ~ x", "c ~ u", "yes + no ~ x", "g ~ x"], data, k=2, family=families
+    ).fit(n_init=2)
+    one = res.predict(data.iloc[:1].assign(**{names[gone]: np.nan}), "posterior")
+    several = res.predict(data.iloc[:2].assign(**{names[gone]: [np.nan, 1.0]}), "posterior")
+    assert_allclose(one.iloc[0], several.iloc[0])
+    assert_allclose(one.sum(axis=1), 1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.families import FamilyStatistics
-from mixreg.mixture.gate import GateStatistics
+from mixreg.mixture.gate_statistics import GateStatistics
 from mixreg.mixture.mixture import Mixture, pinned
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.base import Parts

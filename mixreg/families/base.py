@@ -215,15 +215,14 @@ class Family:
             f"family {self.name!r} has no PyMC version; give it a method `density_graph`"
         )
 
-    def stand_in(
-        self, y: Array, trials: Array | None, part: NDArray[np.intp] | None, sizes: Array
-    ) -> Array:
-        """`surrogate_of` some rows; `part` says which response each row is of."""
+    def stand_in(self, y: Array, trials: Array | None, sizes: Array) -> Array:
+        """`surrogate_of` some rows; `sizes` has one entry a response."""
         return self.surrogate_of(y, trials, float(sizes[0]))
 
-    def by_response(self, part: NDArray[np.intp] | None) -> list[tuple[Family, Any]]:
-        """The family of each response, and where its rows are."""
-        return [(self, slice(None))]
+    @property
+    def parts(self) -> tuple[Family, ...]:
+        """The family of each response."""
+        return (self,)
 
     def named_links(self, response: str) -> list[tuple[str, str, str]]:
         """How the terms of each response begin, its link, and its name."""

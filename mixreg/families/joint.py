@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.families.base import Family
-from mixreg.families.rows import Rows
-from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
+from mixreg.families.statistics import FamilyStatistics, square
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block
 
@@ -18,33 +19,33 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class JointRows:
-    """Rows of each response at the linear predictors of some components.
+class Part:
+    """One response of some rows, at its own coefficients and dispersions.
 
     Attributes
     ----------
-    parts : tuple of Rows
-    where : tuple of slices or int arrays
-        Where the rows of each response are.
-    rows : int
-        Rows of all responses.
+    family : Family
+    at : slice or int array
+        Where its coefficients are among those of all responses.
+    block : Block
+    params : Parameters
+    state : object
+        What the family made of the rows.
     """
 
-    parts: tuple[Rows, ...]
-    where: tuple[Any, ...]
-    rows: int
-
-    def component(self, j: int) -> JointRows:
-        """Rows under one component."""
-        return replace(self, parts=tuple(part.component(j) for part in self.parts))
+    family: Family
+    at: Any
+    block: Block
+    params: Parameters
+    state: Any
 
 
 @dataclass(frozen=True)
 class Joint(Family):
     """Independent responses, given the label.
 
-    Rows are single responses: those of one observation are in one unit, and
-    have regressors (and coefficients) of their own.
+    Each has regressors and coefficients of its own, and a family that sees nothing
+    else: densities add up, and cross products are those of each with its own.
 
     Attributes
     ----------
@@ -95,17 +96,10 @@ class Joint(Family):
         parts = tuple(family.common() for family in self.families)
         return replace(self, equal_dispersion=True, families=parts)
 
-    def where(self, part: NDArray[np.intp]) -> tuple[Any, ...]:
-        """Rows of each response, as slices where responses take turns."""
-        count, rows = len(self.families), len(part)
-        if rows % count == 0 and (part.reshape(-1, count) == np.arange(count)).all():
-            return tuple(slice(i, None, count) for i in range(count))
-        return tuple(np.flatnonzero(part == i) for i in range(count))
-
-    def by_response(self, part: NDArray[np.intp] | None) -> list[tuple[Family, Any]]:
-        """The family of each response, and where its rows are."""
-        assert part is not None
-        return list(zip(self.families, self.where(part), strict=True))
+    @property
+    def parts(self) -> tuple[Family, ...]:
+        """The family of each response."""
+        return self.families
 
     def named_links(self, response: str) -> list[tuple[str, str, str]]:
         """How the terms of each response begin, its link, and its name."""
@@ -116,93 +110,46 @@ class Joint(Family):
         """The family of each response, and how many of `p` regressors it has."""
         return list(zip(self.families, np.bincount(self.columns).tolist(), strict=True))
 
-    def evaluate(self, block: Block, params: Parameters) -> JointRows:
-        """Rows of each response at their linear predictors."""
-        eta = linear_predictor(block, params.coef)
-        parts, where = [], []
-        for i, (family, at) in enumerate(self.by_response(block.part)):
-            where.append(at)
-            trials = _trials(family, block.trials, at)
-            spread = params.dispersion[..., i, None]
-            parts.append(family.rows_at(block.y[at], eta[..., at], spread, trials))
-        return JointRows(tuple(parts), tuple(where), block.rows)
+    def evaluate(self, block: Block, params: Parameters) -> tuple[Part, ...]:
+        """Each response at its own parameters."""
+        found = []
+        each = zip(self.families, block.responses(), strict=True)
+        for i, (family, (at, own)) in enumerate(each):
+            mine = Parameters(params.coef[..., at], params.dispersion[..., i], params.gating)
+            found.append(Part(family, at, own, mine, family.evaluate(own, mine)))
+        return tuple(found)
 
-    def _each(self, name: str, state: JointRows, scaled: bool = False) -> Array:
-        """A method of every family (with a dispersion), on its own rows, put together again."""
-        lead = state.parts[0].eta.shape[:-1]
-        out = np.zeros((*lead, state.rows))
-        for family, rows, at in zip(self.families, state.parts, state.where, strict=True):
-            if not scaled or family.dispersion_name is not None:
-                out[..., at] = getattr(family, name)(rows)
-        return out
-
-    def log_density(self, rows: Any) -> Array:
-        """Log density of each row."""
-        return self._each("log_density", rows)
-
-    def score(self, rows: Any) -> Array:
-        """Derivative of the log density in the linear predictor."""
-        return self._each("score", rows)
-
-    def curvature(self, rows: Any) -> Array:
-        """Minus the second derivative in the linear predictor."""
-        return self._each("curvature", rows)
-
-    def weight(self, rows: Any) -> Array:
-        """Information about the linear predictor that scoring uses."""
-        return self._each("weight", rows)
-
-    def scale_score(self, rows: Any) -> Array:
-        """Derivative in the log dispersion, 0 where there is none."""
-        return self._each("scale_score", rows, True)
-
-    def scale_curvature(self, rows: Any) -> Array:
-        """Minus the second derivative in the log dispersion, 0 where there is none."""
-        return self._each("scale_curvature", rows, True)
-
-    def cross_curvature(self, rows: Any) -> Array:
-        """Minus the mixed derivative, 0 where there is no dispersion."""
-        return self._each("cross_curvature", rows, True)
-
-    def stand_in(
-        self, y: Array, trials: Array | None, part: NDArray[np.intp] | None, sizes: Array
-    ) -> Array:
+    def stand_in(self, y: Array, trials: Array | None, sizes: Array) -> Array:
         """Surrogate of some rows, each response on the scale of its linear predictor."""
-        out = np.empty_like(y)
-        for size, (family, at) in zip(sizes, self.by_response(part), strict=True):
-            out[at] = family.surrogate_of(y[at], _trials(family, trials, at), float(size))
-        return out
+        columns = [None] * len(sizes) if trials is None else list(trials.T)
+        each = zip(self.families, y.T, columns, sizes.tolist(), strict=True)
+        return np.column_stack([family.surrogate_of(*given) for family, *given in each])
 
-    def unit_misfit(self, block: Block, params: Parameters, state: Any) -> Array:
+    def unit_density(self, block: Block, params: Parameters, state: tuple[Part, ...]) -> Array:
+        """Log density of each unit under each component, (k, [runs,] units)."""
+        return reduce(add, (p.family.unit_density(p.block, p.params, p.state) for p in state))
+
+    def unit_misfit(self, block: Block, params: Parameters, state: tuple[Part, ...]) -> Array:
         """How badly each unit is fitted, (k, [runs,] units)."""
-        best = np.empty(block.rows)
-        for family, rows, at in zip(self.families, state.parts, state.where, strict=True):
-            best[at] = family.saturated(rows.y, rows.trials)
-        return block.per_unit(best - self.log_density(state))
+        return reduce(add, (p.family.unit_misfit(p.block, p.params, p.state) for p in state))
 
     def unit_background(self, block: Block, length: Any) -> Array:
         """Log density of each unit under a background component, (units,)."""
-        even = np.empty(block.rows)
-        for each, (family, at) in zip(length, self.by_response(block.part), strict=True):
-            trials = _trials(family, block.trials, at)
-            even[at] = family.unit_background(Block(block.x[at], block.y[at], trials=trials), each)
-        return block.per_unit(even)
+        each = zip(self.families, block.responses(), length, strict=True)
+        return reduce(add, (family.unit_background(own, size) for family, (_, own), size in each))
 
     def statistics(
-        self, block: Block, params: Parameters, state: Any, responsibilities: Array
+        self, block: Block, params: Parameters, state: tuple[Part, ...], responsibilities: Array
     ) -> FamilyStatistics:
         """Sums for the M-step, given weighted responsibilities (k, [runs,] units)."""
-        r = block.per_row(responsibilities)
-        xx, xe = cross_sums(block, r * self.weight(state), r * self.score(state))
-        size = r.sum(axis=-1)
-        spread = np.zeros((3, len(self.families), *size.shape))
-        for i, (family, rows) in enumerate(zip(self.families, state.parts, strict=True)):
-            mine = r[..., state.where[i]]
-            spread[2, i] = mine.sum(axis=-1)
-            if family.dispersion_name is not None:
-                spread[0, i] = (mine * family.scale_score(rows)).sum(axis=-1)
-                spread[1, i] = (mine * family.scale_curvature(rows)).sum(axis=-1)
-        return FamilyStatistics(size, xx, xe, spread)
+        lead, p = responsibilities.shape[:-1], params.coef.shape[-1]
+        xx, xe = np.zeros((*lead, p, p)), np.empty((*lead, p))
+        spread = np.zeros((3, len(state), *lead))
+        for i, part in enumerate(state):
+            sums = part.family.statistics(part.block, part.params, part.state, responsibilities)
+            xx[square(part.at)], xe[..., part.at] = sums.xx, sums.xe
+            spread[: len(sums.spread), i], spread[2, i] = sums.spread, sums.size
+        return FamilyStatistics(spread[2].mean(axis=0), xx, xe, spread)
 
     def held_back(self, step: Array, together: bool) -> Array:
         """A step in which that of each response is no longer than its family allows."""
@@ -239,14 +186,33 @@ class Joint(Family):
             for i, family in enumerate(self.families)
         )
 
-    def scale_design(self, block: Block) -> Array:
-        """Derivative of each row's log dispersion in those of the flat vector, (rows, m)."""
-        assert block.part is not None
-        scaled = [i for i, name in enumerate(self.scale_name) if name is not None]
-        powers = np.array(self.scale_power)[scaled]
-        return np.asarray((block.part[:, None] == np.array(scaled, dtype=int)) / powers)
+    def component_scores(
+        self, block: Block, params: Parameters, state: tuple[Part, ...], j: int
+    ) -> Array:
+        """Score of each unit in component j's parameters, (units, p + m)."""
+        places, width = self._places(state, params.coef.shape[-1])
+        scores = np.empty((block.units, width))
+        for part, at in zip(state, places, strict=True):
+            scores[:, at] = part.family.component_scores(part.block, part.params, part.state, j)
+        return scores
 
+    def component_information(
+        self, block: Block, params: Parameters, state: tuple[Part, ...], wr: Array, j: int
+    ) -> Array:
+        """Minus the second derivatives in component j's parameters, weighted by `wr`."""
+        places, width = self._places(state, params.coef.shape[-1])
+        info = np.zeros((width, width))
+        for part, at in zip(state, places, strict=True):
+            info[square(at)] = part.family.component_information(
+                part.block, part.params, part.state, wr, j
+            )
+        return info
 
-def _trials(family: Family, trials: Array | None, at: Any) -> Array | None:
-    """Trials of a response's rows, if it has any."""
-    return None if trials is None or not family.takes_trials else trials[at]
+    def _places(self, state: tuple[Part, ...], p: int) -> tuple[list[NDArray[np.intp]], int]:
+        """Where each response's parameters are in a component's, and how many these are."""
+        places, end = [], p
+        for part in state:
+            scales = int(part.family.dispersion_name is not None)
+            places.append(np.append(np.arange(p)[part.at], np.arange(end, end + scales)))
+            end += scales
+        return places, end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +114,11 @@ def cross_sums(block: Block, weight: Array, score: Array) -> tuple[Array, Array]
         xx[i] = np.dot((x * w[:, None]).T, x)
         xe[i] = np.dot(s, x)
     return xx.reshape(*lead, p, p), xe.reshape(*lead, p)
+
+
+def square(at: Any) -> tuple[Any, ...]:
+    """Index of the part of (..., p, p) matrices that some coefficients have to themselves."""
+    return (..., at, at) if isinstance(at, slice) else (..., at[:, None], at)
 
 
 def unfold_triangle(triangles: Array, p: int) -> Array:

@@ -28,7 +28,7 @@ def check_agreement(spec: Spec, fitted: Fitted) -> None:
     _same("components", spec.k, len(fitted.estimate.params.coef))
     _check_terms(spec)
     layout, classes = spec.layout, spec.k + spec.noise
-    gate = max(1, len(layout.gate))
+    gate = spec.mixture.gate.width
     for params in (fitted.estimate.params, fitted.standard):
         _check_params(params, spec, classes, gate)
     _shape("params", fitted.estimate.vector, (layout.size,))

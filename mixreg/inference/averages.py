@@ -15,6 +15,9 @@ from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
 
+# Where all units are alike, one stands for them, and no pass is made.
+ANYONE = Block(np.ones((1, 1)), np.ones(1))
+
 
 @dataclass(frozen=True, slots=True)
 class GateSums:
@@ -93,7 +96,13 @@ class TakeGate:
 
 def average_gate(source: Source, gate: Gate, params: Parameters) -> GateSums:
     """Class probabilities and slopes, averaged over units where these differ."""
-    if not gate.closed_form:
+    if not gate.constant:
         return source.sweep(TakeGate(gate), params)
-    # All units are alike: one stands for them, and no pass is made.
-    return TakeGate(gate)(Block(np.ones((1, 1)), np.ones(1)), params)
+    return TakeGate(gate)(ANYONE, params)
+
+
+def average_weights(source: Source, gate: Gate, params: Parameters) -> Array:
+    """Class probabilities of a stack, averaged over units where these differ, (K, runs)."""
+    if not gate.constant:
+        return source.sweep(PriorSums(gate), params) / source.total_weight
+    return PriorSums(gate)(ANYONE, params)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import hard_labels, normalise
 from mixreg.exact.certificate import fitted_alone
+from mixreg.families.statistics import square
 from mixreg.inference.covariance import Null
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
@@ -41,14 +42,12 @@ class CrossProducts:
 
     def __call__(self, block: Block, params: Parameters) -> Array:
         """Process one block."""
-        x = block.x
-        if block.opens is not None:
-            # Choices depend on what differs within a set.
-            sizes = np.diff(block.sets, append=block.rows)
-            means = np.add.reduceat(x, block.sets, axis=0) / sizes[:, None]
-            x = x - np.repeat(means, sizes, axis=0)
-        share = self._shares(block, params)
-        return np.array([np.dot((x * r[:, None]).T, x) for r in share])
+        share, p = self._shares(block, params), block.x.shape[1]
+        found = np.zeros((len(share), p, p))
+        for at, own in block.responses():
+            x = _within_sets(block) if block.opens is not None else own.x
+            found[square(at)] = [np.dot((x * r[:, None]).T, x) for r in share]
+        return found
 
     def _shares(self, block: Block, params: Parameters) -> Array:
         """How much of each row belongs to each component, (k, rows)."""
@@ -63,6 +62,13 @@ class CrossProducts:
             normalise(units)
         weighted = units if block.weight is None else units * block.weight
         return block.per_row(weighted[: params.k])
+
+
+def _within_sets(block: Block) -> Array:
+    """What differs within choice sets, which is all that choices depend on."""
+    sizes = np.diff(block.sets, append=block.rows)
+    means = np.add.reduceat(block.x, block.sets, axis=0) / sizes[:, None]
+    return np.asarray(block.x - np.repeat(means, sizes, axis=0))
 
 
 def undetermined(xx: Array, inner: Layout, back: Array) -> NDArray[np.bool_]:

@@ -189,7 +189,7 @@ class TakeInformation:
     ) -> tuple[Array, Array]:
         """Scores of units in component j's parameters; their information less outer products."""
         family = self.mixture.family
-        if block.starts is not None:
+        if block.starts is not None or block.owners is not None:
             score = family.component_scores(block, params, state, j)
             heavy = score * np.sqrt(wr)[:, None]
             info = family.component_information(block, params, state, wr, j)

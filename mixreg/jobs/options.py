@@ -76,7 +76,7 @@ def _check_conjugate(model: Parts) -> None:
         f"family={model.family.name!r} with the {model.family.link_name} link": (
             not model.family.linear
         ),
-        "a concomitant model": not mixture.gate.closed_form,
+        "a concomitant model": not mixture.gate.constant,
         "shared terms": mixture.shared > 0,
         "terms that only some components have": bool(mixture.absent),
         "equal_variance=True": model.family.equal_dispersion,

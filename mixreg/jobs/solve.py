@@ -391,7 +391,7 @@ class Surrogate:
         if block.opens is not None:
             counts = np.diff(block.sets, append=block.rows)
             sizes = np.repeat(counts, counts).astype(float)
-        y = self.mixture.family.stand_in(block.y, sizes, block.part, self.sizes)
+        y = self.mixture.family.stand_in(block.y, sizes, self.sizes)
         y = y if block.offset is None else y - block.offset
         return replace(block, y=np.asarray(y, dtype=float), offset=None, trials=None)
 

@@ -7,78 +7,23 @@ variable. Another kind of gate is another class that does what `Gate` says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from mixreg.families.statistics import unfold_triangle
+from mixreg.mixture.gate_statistics import GateStatistics, LogitStatistics
 from mixreg.mixture.parameters import Parameters, log_gating
+from mixreg.sources.base import Source
 from mixreg.sources.block import Block, GramBlock, column_pairs
+from mixreg.sources.standard import gate_basis, gate_triangle
 
 Array = NDArray[np.float64]
 
 LONGEST_STEP = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class GateStatistics:
-    """Sums for a gate's M-step beside the counts of the classes: none."""
-
-    def __add__(self, other: Self) -> Self:
-        """Add the sums of other units."""
-        return self
-
-    def choose(self, runs: NDArray[np.bool_], other: Self) -> Self:
-        """Keep the sums of some runs and take the rest from another pass."""
-        return self
-
-    def take(self, runs: NDArray[np.bool_]) -> Self:
-        """Sums of some runs of a stack."""
-        return self
-
-
-@dataclass(frozen=True, slots=True)
-class LogitStatistics(GateStatistics):
-    """Sums for a logit's M-step, with K classes.
-
-    Attributes
-    ----------
-    score : (K, [runs,] q) array
-    information : (K, K, [runs,] q (q + 1) / 2) array
-        Upper triangles of the blocks.
-    """
-
-    score: Array
-    information: Array
-
-    def __add__(self, other: Self) -> Self:
-        """Add the sums of other units."""
-        return type(self)(self.score + other.score, self.information + other.information)
-
-    def choose(self, runs: NDArray[np.bool_], other: Self) -> Self:
-        """Keep the sums of some runs and take the rest from another pass."""
-        wide = runs[:, None]
-        return type(self)(
-            np.where(wide, self.score, other.score),
-            np.where(wide, self.information, other.information),
-        )
-
-    def take(self, runs: NDArray[np.bool_]) -> Self:
-        """Sums of some runs of a stack."""
-        return type(self)(self.score[:, runs], self.information[:, :, runs])
-
-    def matrix(self) -> Array:
-        """Information of classes 2..K, ([runs,] (K - 1) q, (K - 1) q)."""
-        q = self.score.shape[-1]
-        full = unfold_triangle(self.information[1:, 1:], q)
-        # (K-1, K-1, [runs,] q, q) with classes outside, coefficients inside.
-        full = np.moveaxis(full, (0, 1), (-4, -2))
-        size = full.shape[-4] * q
-        return full.reshape(*full.shape[:-4], size, size)
 
 
 class Gate(Protocol):
@@ -93,8 +38,18 @@ class Gate(Protocol):
         """Columns of `Parameters.gating`; a class but the first has as many parameters."""
 
     @property
+    def constant(self) -> bool:
+        """Whether all units have the same class probabilities."""
+
+    @property
     def closed_form(self) -> bool:
         """Whether an update reaches the maximum at once, from the counts of the classes."""
+
+    def reads(self, z: Array | None) -> bool:
+        """Whether these concomitants, or none, say how likely classes are."""
+
+    def coordinates(self, source: Source, terms: tuple[str, ...]) -> Array | None:
+        """Basis of the standard concomitants, (q, q), if there are any."""
 
     def names(self, terms: Sequence[str], classes: Sequence[str]) -> list[str]:
         """Names of the parameters of classes 2..K."""
@@ -129,6 +84,34 @@ class Gate(Protocol):
     def empty(self, params: Parameters, rows: float) -> NDArray[np.bool_]:
         """Components of a stack that hold less than one of some rows, (k, runs)."""
 
+    # What probabilistic programming asks
+
+    def graph(
+        self, pm: Any, pt: Any, block: Block, basis: Array | None, classes: int, priors: Any
+    ) -> Any:
+        """Log class probabilities of a PyMC model, (K, 1) or (K, units).
+
+        Parameters
+        ----------
+        pm, pt : modules
+            `pymc` and `pytensor.tensor`, which are not imported here.
+        block : Block
+            All units, in standard coordinates.
+        basis : (q, q) array or None
+            Of the standard concomitants.
+        classes : int
+        priors : Priors
+        """
+
+    def point(self, params: Parameters) -> dict[str, Array]:
+        """Values of the variables of `graph` at one mixture."""
+
+    def draws(self, params: Parameters) -> dict[str, Array]:
+        """What a stack says beside average weights, by name, draws first."""
+
+    def from_draws(self, find: Callable[[str], Array]) -> Array:
+        """Gating of a stack from the variables of `graph`, which have draws first."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConstantGate:
@@ -145,9 +128,21 @@ class ConstantGate:
         return 1
 
     @property
+    def constant(self) -> bool:
+        """That is what it is."""
+        return True
+
+    @property
     def closed_form(self) -> bool:
         """Weights are shares."""
         return True
+
+    def reads(self, z: Array | None) -> bool:
+        """Nothing need be known of a unit."""
+        return True
+
+    def coordinates(self, source: Source, terms: tuple[str, ...]) -> None:
+        """There are no concomitants."""
 
     def names(self, terms: Sequence[str], classes: Sequence[str]) -> list[str]:
         """Names of the parameters of classes 2..K."""
@@ -197,6 +192,28 @@ class ConstantGate:
         """Components whose weight is less than one row."""
         return np.asarray(rows * params.weights[: params.k] < 1)
 
+    def graph(
+        self, pm: Any, pt: Any, block: Block, basis: Array | None, classes: int, priors: Any
+    ) -> Any:
+        """Weights with a Dirichlet prior."""
+        if classes == 1:
+            pm.Deterministic("weights", pt.ones(1), dims="class")
+            return pt.zeros((1, 1))
+        weights = pm.Dirichlet("weights", np.full(classes, priors.concentration), dims="class")
+        return pt.log(weights)[:, None]
+
+    def point(self, params: Parameters) -> dict[str, Array]:
+        """The weights, if there are several classes."""
+        return {"weights": params.weights} if len(params.gating) > 1 else {}
+
+    def draws(self, params: Parameters) -> dict[str, Array]:
+        """Nothing else."""
+        return {}
+
+    def from_draws(self, find: Callable[[str], Array]) -> Array:
+        """Log weights."""
+        return np.log(find("weights")).T[..., None]
+
 
 @dataclass(frozen=True, slots=True)
 class LogitGate:
@@ -215,9 +232,22 @@ class LogitGate:
         return self.terms
 
     @property
+    def constant(self) -> bool:
+        """Units differ."""
+        return False
+
+    @property
     def closed_form(self) -> bool:
         """Newton's steps are needed."""
         return False
+
+    def reads(self, z: Array | None) -> bool:
+        """Concomitants must be there."""
+        return z is not None
+
+    def coordinates(self, source: Source, terms: tuple[str, ...]) -> Array:
+        """Orthonormal, a constant first."""
+        return gate_basis(source.sweep(gate_triangle), terms)
 
     def names(self, terms: Sequence[str], classes: Sequence[str]) -> list[str]:
         """Names of the parameters of classes 2..K."""
@@ -292,6 +322,30 @@ class LogitGate:
     def empty(self, params: Parameters, rows: float) -> NDArray[np.bool_]:
         """Not known from the parameters alone."""
         return np.zeros(params.coef.shape[:-1], dtype=bool)
+
+    def graph(
+        self, pm: Any, pt: Any, block: Block, basis: Array | None, classes: int, priors: Any
+    ) -> Any:
+        """Standard coefficients with a normal prior, those of the first class zero."""
+        free = pm.Normal("gate_standard", 0.0, priors.gate_scale, shape=(classes - 1, self.width))
+        gate = pt.concatenate([pt.zeros((1, self.width)), free])
+        assert basis is not None
+        pm.Deterministic("gate", pt.dot(gate, basis.T), dims=("class", "gate_term"))
+        utility = pt.dot(gate, _concomitants(block).T)
+        top = pt.max(utility, axis=0)
+        return utility - top - pt.log(pt.sum(pt.exp(utility - top), axis=0))
+
+    def point(self, params: Parameters) -> dict[str, Array]:
+        """Standard coefficients of classes 2..K."""
+        return {"gate_standard": params.gating[1:] - params.gating[:1]}
+
+    def draws(self, params: Parameters) -> dict[str, Array]:
+        """The coefficients."""
+        return {"gate": np.moveaxis(params.gating - params.gating[:1], 1, 0)}
+
+    def from_draws(self, find: Callable[[str], Array]) -> Array:
+        """The coefficients."""
+        return np.moveaxis(find("gate"), 0, 1)
 
 
 def make_gate(terms: int) -> Gate:

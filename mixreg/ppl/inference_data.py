@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
-from mixreg.inference.averages import PriorSums
+from mixreg.inference.averages import average_weights
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
 from mixreg.report.estimates import Estimates
@@ -122,13 +122,6 @@ def variables(res: Estimates, stack: Parameters) -> dict[str, Array]:
     found = {"coef": np.moveaxis(stack.coef, 1, 0)}
     if family.dispersion_name is not None:
         found["scale"] = stack.dispersion.T**family.dispersion_power
-    if not res.model.source.has("z"):
-        found["weights"] = stack.weights.T
-    else:
-        gate = stack.gating - stack.gating[:1]
-        found["gate"] = np.moveaxis(gate, 1, 0)
-        source = res.model.source
-        found["weights"] = (
-            source.sweep(PriorSums(res.model.mixture.gate), stack).T / source.total_weight
-        )
-    return found
+    gate = res.model.mixture.gate
+    found["weights"] = average_weights(res.model.source, gate, stack).T
+    return found | gate.draws(stack)

@@ -50,7 +50,7 @@ def to_pymc(model: Parts, priors: Priors | None) -> Any:
     with pm.Model(coords=coords) as built:
         dispersion = _dispersion(pm, pt, model, priors)
         beta = _coefficients(pm, pt, model, priors, dispersion)
-        log_prior = _classes(pm, pt, model, block, priors)
+        log_prior = model.mixture.gate.graph(pm, pt, block, white.gate, len(classes), priors)
         user = white.scale * pt.dot(beta, white.basis.T)
         if white.constant is not None:
             user = user + white.shift * white.constant
@@ -119,25 +119,3 @@ def present_coefficients(model: Parts) -> tuple[Any, Any]:
         present[j, i] = False
     rows, cols = np.nonzero(present)
     return rows, cols
-
-
-def _classes(pm: Any, pt: Any, model: Parts, block: Any, priors: Priors) -> Graph:
-    """Log class probabilities, (K, 1) or (K, units)."""
-    K = model.k + model.noise
-    if block.z is None:
-        if K == 1:
-            pm.Deterministic("weights", pt.ones(1), dims="class")
-            return pt.zeros((1, 1))
-        weights = pm.Dirichlet("weights", np.full(K, priors.concentration), dims="class")
-        return pt.log(weights)[:, None]
-    q = block.z.shape[1]
-    free = pm.Normal("gate_standard", 0.0, priors.gate_scale, shape=(K - 1, q))
-    gate = pt.concatenate([pt.zeros((1, q)), free])
-    basis = model.whitening.gate
-    assert basis is not None
-    user = pt.dot(gate, basis.T)
-    pm.Deterministic("gate", user, dims=("class", "gate_term"))
-    utility = pt.dot(gate, block.z.T)
-    top = pt.max(utility, axis=0)
-    log_prior = utility - top - pt.log(pt.sum(pt.exp(utility - top), axis=0))
-    return log_prior

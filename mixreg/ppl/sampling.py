@@ -39,11 +39,7 @@ def initial_point(res: Estimates) -> dict[str, Array]:
     if family.dispersion_name is not None:
         whole = params.dispersion
         point["dispersion"] = whole[0] if family.equal_dispersion else whole
-    if model.gate_design is not None:
-        point["gate_standard"] = params.gating[1:] - params.gating[:1]
-    elif params.gating.shape[0] > 1:
-        point["weights"] = params.weights
-    return point
+    return point | model.mixture.gate.point(params)
 
 
 def sample(
@@ -94,9 +90,7 @@ def from_trace(res: Estimates, posterior: Any) -> Parameters:
     dispersion = np.ones(coef.shape[:2])
     if family.dispersion_name is not None:
         dispersion = flat("scale").T ** (1 / family.dispersion_power)
-    if "gate" in posterior:
-        return Parameters(coef, dispersion, np.moveaxis(flat("gate"), 0, 1))
-    return Parameters(coef, dispersion, np.log(flat("weights")).T[..., None])
+    return Parameters(coef, dispersion, res.model.mixture.gate.from_draws(flat))
 
 
 def aligned(res: Estimates, stack: Parameters) -> Parameters:

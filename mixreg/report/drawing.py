@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -9,7 +11,9 @@ from numpy.typing import NDArray
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.estimates import Estimates
 from mixreg.sources import Source
+from mixreg.sources.block import Block
 from mixreg.table.parts import Parts
+from mixreg.table.responses import Response
 from mixreg.table.spec import Spec
 
 Array = NDArray[np.float64]
@@ -54,36 +58,55 @@ def draw(
     a background component is even in the responses that have it.
     """
     block, family, k = source.as_block(), spec.family, params.k
-    prior = np.exp(spec.mixture.gate.log_prior(block, params))
-    prior = np.broadcast_to(prior, (prior.shape[0], source.units))
-    uniform = rng.random(source.units)
-    classes = (prior.cumsum(axis=0) < uniform).sum(axis=0).clip(max=prior.shape[0] - 1)
-    if block.known is not None:
-        classes = np.where(block.known >= 0, block.known, classes)
+    classes: Any = _draw_classes(spec, block, params, rng)
     each = block.per_row(classes)
     own = np.minimum(each, k - 1)
-    coef = params.coef[own]
-    eta = np.einsum("np,np->n", block.x, coef)
-    if block.offset is not None:
-        eta = eta + block.offset
     if family.takes_sets:
-        eta = np.where(each == k, 0.0, eta)
+        eta = np.where(each == k, 0.0, _predictor(block, params.coef[own]))
         return family.draw_sets(eta, block.sets, rng), classes
-    y, spread = np.empty(source.rows), params.dispersion[own]
-    for i, (each_family, at) in enumerate(family.by_response(block.part)):
-        trials = None if block.trials is None else block.trials[at]
-        trials = trials if each_family.takes_trials else None
-        its_spread = spread[at] if spread.ndim == 1 else spread[at, i]
-        good = each_family.in_range(eta[at])
-        inner = eta[at] if good is None else np.where(good, eta[at], np.median(eta[at][good]))
-        rows = each_family.rows_at(block.y[at], inner, its_spread, trials)
-        y[at] = each_family.draw(rows, rng)
-        if good is not None:
-            # There is no mean to draw around where the link leads out of the range.
-            y[at] = np.where(good, y[at], np.nan)
-        if spec.noise:
-            low, length = spec.responses[i].low, spec.responses[i].length
-            even = each_family.draw_background(rows, low, length, rng)
-            even = even if offset is None else even - offset
-            y[at] = np.where(each[at] == k, even, y[at])
-    return np.asarray(y), classes
+    spread, columns = params.dispersion.reshape(k, -1), []
+    even = each == k if spec.noise else None
+    for i, (response, (at, rows)) in enumerate(zip(spec.responses, block.responses(), strict=True)):
+        eta = _predictor(rows, params.coef[:, at][own])
+        columns.append(_draw_response(response, rows, eta, spread[own, i], even, offset, rng))
+    return (columns[0] if len(columns) == 1 else np.column_stack(columns)), classes
+
+
+def _draw_classes(
+    spec: Spec, block: Block, params: Parameters, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """The class of each unit; known labels stay."""
+    prior = np.exp(spec.mixture.gate.log_prior(block, params))
+    prior = np.broadcast_to(prior, (prior.shape[0], block.units))
+    uniform = rng.random(block.units)
+    classes = (prior.cumsum(axis=0) < uniform).sum(axis=0).clip(max=prior.shape[0] - 1)
+    return classes if block.known is None else np.where(block.known >= 0, block.known, classes)
+
+
+def _predictor(block: Block, coef: Array) -> Array:
+    """Linear predictors of rows, each at coefficients of its own, (rows, p)."""
+    eta = np.einsum("np,np->n", block.x, coef)
+    return np.asarray(eta if block.offset is None else eta + block.offset)
+
+
+def _draw_response(
+    response: Response,
+    block: Block,
+    eta: Array,
+    spread: Array,
+    even: NDArray[np.bool_] | None,
+    offset: Array | None,
+    rng: np.random.Generator,
+) -> Array:
+    """One response at linear predictors; `even` are the rows of a background component."""
+    family, good = response.family, response.family.in_range(eta)
+    inner = eta if good is None else np.where(good, eta, np.median(eta[good]))
+    rows = family.rows_at(block.y, inner, spread, block.trials if family.takes_trials else None)
+    y = family.draw(rows, rng)
+    if good is not None:
+        # There is no mean to draw around where the link leads out of the range.
+        y = np.where(good, y, np.nan)
+    if even is None:
+        return np.asarray(y, dtype=float)
+    other = family.draw_background(rows, response.low, response.length, rng)
+    return np.where(even, other if offset is None else other - offset, y)

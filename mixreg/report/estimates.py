@@ -17,6 +17,7 @@ from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.pruning import alive
 from mixreg.jobs.solve import Options, Solution
+from mixreg.mixture.gate import ConstantGate, Gate
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.report.fitted import Fitted
 from mixreg.sources.base import Standardised
@@ -119,10 +120,16 @@ class Estimates:
         """Mixing weights by component; averages where they depend on concomitants."""
         return pd.Series(self.fitted.tally.weights, self.classes, name="weight")
 
-    def at_average_gate(self) -> Parameters:
-        """The mixture with class probabilities at their averages."""
-        params, weights = self.fitted.estimate.params, self.fitted.tally.weights
-        return Parameters(params.coef, params.dispersion, log_gating(weights))
+    def gate_at(self, z: Any) -> tuple[Gate, Parameters]:
+        """The gate of units with these concomitants, and its mixture.
+
+        Where the concomitants are not there, classes have their average probabilities.
+        """
+        gate, params = self.spec.mixture.gate, self.fitted.estimate.params
+        if gate.reads(z):
+            return gate, params
+        average = log_gating(self.fitted.tally.weights)
+        return ConstantGate(), Parameters(params.coef, params.dispersion, average)
 
     @property
     def coefficients(self) -> pd.DataFrame:
@@ -152,13 +159,12 @@ class Estimates:
 
         The first component is the reference.
         """
-        design = self.spec.gate_design
-        if design is None:
+        if self.spec.mixture.gate.constant:
             raise NotAvailableError(
                 "class probabilities are constant; declare concomitant='~ age' to model them"
             )
-        gate = self.fitted.estimate.params.gating
-        return pd.DataFrame((gate - gate[:1]).T, pd.Index(design.terms, name="term"), self.classes)
+        gate, terms = self.fitted.estimate.params.gating, self.spec.layout.gate
+        return pd.DataFrame((gate - gate[:1]).T, pd.Index(terms, name="term"), self.classes)
 
     # Labels
 

@@ -14,15 +14,14 @@ from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Family
 from mixreg.inference.averages import ClassProbabilities
-from mixreg.mixture.gate import ConstantGate
 from mixreg.report.estimates import Estimates
 from mixreg.sources import in_memory, per_unit
 from mixreg.sources.block import Block
 from mixreg.sources.tasks import regressors
 from mixreg.table.columns import as_frame
 from mixreg.table.design import Design
-from mixreg.table.responses import OneResponse, Response
-from mixreg.table.rows import check_range, in_sets
+from mixreg.table.responses import OneResponse, Response, side_by_side
+from mixreg.table.rows import check_range, in_sets, with_offset
 from mixreg.table.units import make_units, plain_value
 
 Array = NDArray[np.float64]
@@ -73,6 +72,22 @@ class NewResponse:
             there &= True if column is None else np.isfinite(column)
         return there
 
+    def check(self, response: Response, seen: NDArray[np.intp], index: pd.Index) -> None:
+        """Refuse what is out of range at the rows at which the response is seen."""
+        if self.y is None or not len(seen):
+            return
+        if response.has_trials and self.trials is None:
+            raise InputError("new responses are proportions; give their trials, trials=array")
+        trials = self.trials[seen] if response.has_trials and self.trials is not None else None
+        check_range(response.family, self.y[seen], trials, index[seen])
+
+    def block(self, family: Family, order: NDArray[np.intp]) -> Block:
+        """Some rows as a block; NaN where there is no response."""
+        y = np.full(len(order), np.nan) if self.y is None else self.y[order]
+        offset = None if self.offset is None else self.offset[order]
+        trials = None if self.trials is None else self.trials[order]
+        return with_offset(Block(self.x[order], y, trials=trials), family, offset)
+
 
 @dataclass
 class NewRows:
@@ -107,9 +122,9 @@ class NewRows:
 def own_rows(res: Estimates) -> NewRows:
     """The model's own rows, in the user's order."""
     model = res.model
-    count, parts = len(model.responses), []
-    for i, response in enumerate(model.responses):
-        own = model.source.mapped(OneResponse(i, count, response.columns))
+    parts = []
+    for i in range(len(model.responses)):
+        own = model.source.mapped(OneResponse(i))
         x = model.units.unsort(per_unit(own, regressors).T)
         parts.append(NewResponse(x, offset=model.rows.offsets[i]))
     return NewRows(parts, model.index, sets=model.sets)
@@ -250,12 +265,9 @@ def _own_prior(res: Estimates) -> Array:
 
 def prior_of(res: Estimates, rows: NewRows) -> Array:
     """Class probabilities of new rows before their responses are seen, (rows, K)."""
-    if rows.z is None:
-        return np.tile(res.weights.to_numpy(), (len(rows), 1))
-    utility = rows.z @ res.fitted.estimate.params.gating.T
-    utility -= utility.max(axis=1, keepdims=True)
-    prior = np.exp(utility)
-    return np.asarray(prior / prior.sum(axis=1, keepdims=True))
+    gate, params = res.gate_at(rows.z)
+    block = Block(np.empty((len(rows), 0)), np.empty(len(rows)), z=rows.z)
+    return ClassProbabilities(gate)(block, params).join().T
 
 
 def new_posterior(res: Estimates, rows: NewRows) -> Array:
@@ -280,49 +292,23 @@ def new_posterior(res: Estimates, rows: NewRows) -> Array:
 
 def _posterior_given(res: Estimates, rows: NewRows, codes: NDArray[np.intp]) -> pd.DataFrame:
     """Posterior of each unit of new rows with responses, by the unit's code."""
-    spec, pieces = res.spec, []
-    for i, (part, response) in enumerate(zip(rows.parts, spec.responses, strict=True)):
-        seen = np.flatnonzero(rows.seen()[i])
-        if len(seen):
-            piece = _piece(part, response, seen, i, len(spec.design.terms))
-            trials = piece[3] if response.has_trials else None
-            check_range(response.family, piece[1], trials, rows.index[seen])
-            pieces.append(piece)
-    x, y, offset, trials, number, row = (
-        np.concatenate(column) for column in zip(*pieces, strict=True)
-    )
+    spec, seen = res.spec, np.column_stack(rows.seen())
+    for part, response, there in zip(rows.parts, spec.responses, seen.T, strict=True):
+        part.check(response, np.flatnonzero(there), rows.index)
+    row = np.flatnonzero(seen.any(axis=1))
     sets = None if rows.sets is None else rows.sets[row]
-    n = len(y)
+    n = len(row)
     units = make_units(codes[row], None, np.ones(n, dtype=bool), pd.RangeIndex(n), sets)
-    block = Block(
-        units.sort(x),
-        units.sort(y - offset if spec.family.linear else y),
-        None,
-        units.starts,
-        offset=None if spec.family.linear else units.sort(offset),
-        trials=units.sort(trials) if spec.has_trials else None,
-        part=units.sort(number) if len(spec.responses) > 1 else None,
+    order, seen = units.sort(row), seen[units.sort(row)]
+    pairs = zip(rows.parts, spec.responses, strict=True)
+    block = replace(
+        side_by_side([part.block(response.family, order) for part, response in pairs]),
+        starts=units.starts,
+        seen=None if seen.all() else seen,
         z=None if rows.z is None else units.to_units(rows.z[row], "concomitants vary"),
     )
     if sets is not None:
-        block = in_sets(block, units.sort(sets), units.sort(np.asarray(rows.index)[row]))
-    params, mixture = res.fitted.estimate.params, spec.mixture
-    if rows.z is None and spec.gate_design is not None:
-        params, mixture = res.at_average_gate(), replace(mixture, gate=ConstantGate())
-    task = Posterior(mixture, hard=res.method == "altmin")
+        block = in_sets(block, units.sort(sets), np.asarray(rows.index)[order])
+    gate, params = res.gate_at(rows.z)
+    task = Posterior(replace(spec.mixture, gate=gate), hard=res.method == "altmin")
     return pd.DataFrame(in_memory(block).sweep(task, params).join().T, units.labels)
-
-
-def _piece(
-    part: NewResponse, response: Response, seen: NDArray[np.intp], number: int, p: int
-) -> tuple[NDArray[Any], ...]:
-    """Regressors, response, offset, trials, number of the response, row: where it is seen."""
-    assert part.y is not None
-    if response.has_trials and part.trials is None:
-        raise InputError("new responses are proportions; give their trials, trials=array")
-    n = len(seen)
-    x = np.zeros((n, p))
-    x[:, response.columns] = part.x[seen]
-    offset = np.zeros(n) if part.offset is None else part.offset[seen]
-    trials = np.ones(n) if part.trials is None else part.trials[seen]
-    return x, part.y[seen], offset, trials, np.full(n, number), seen

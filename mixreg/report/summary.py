@@ -49,7 +49,7 @@ def make_summary(results: Estimates, alpha: float) -> Summary:
         stubs, title = [names[i] for i in shared], "All components (shared)"
         table = _coefficient_table(results, index[0, shared], stubs, title, alpha, width)
         summary.tables.append(table)
-    if layout.gate:
+    if not results.spec.mixture.gate.constant:
         summary.tables += _gate_tables(results, alpha, width)
     notes = [fill(note, width) for note in notes_of(results)]
     summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
@@ -148,7 +148,7 @@ def _weights_table(results: Estimates, alpha: float, width: int) -> SimpleTable:
         for row, count in zip(rows, frame["groups"], strict=True):
             row.append(str(int(count)))
     stubs = [f"Component {j}" if j else "Noise" for j in results.classes]
-    average = "Average weights" if results.spec.layout.gate else "Mixing weights"
+    average = "Mixing weights" if results.spec.mixture.gate.constant else "Average weights"
     return _table(rows, header, stubs, f"{average} and segments", width)
 
 

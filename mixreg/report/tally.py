@@ -79,8 +79,7 @@ def tally(rows: OwnRows, gate: GateSums, labels: LabelSums) -> Tally:
         gate.average,
         user_slopes(gate, rows.whitening.gate),
         max(0.0, labels.entropy),
-        # Each response has a row of its own in the source.
-        counts(labels.rows * nobs / source.rows),
+        counts(labels.rows),
         counts(labels.units),
         counts(labels.assigned) if plain else labels.assigned,
         labels.joint,

@@ -19,7 +19,7 @@ from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.course import Course
 from mixreg.sources import Swept
-from mixreg.sources.block import Block, GramBlock
+from mixreg.sources.block import Block, GramBlock, condense, spans
 from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
@@ -142,15 +142,15 @@ def random_directions(
     With a basis (p, r), deviations lie in its span. Where means are not linear
     in the coefficients, deviations are kept moderate.
     """
-    p, parts = whitening.pooled.shape[0], whitening.standard_columns
+    p, owners = whitening.pooled.shape[0], whitening.standard_owners
     drawn = rng.standard_normal((k, runs, p if basis is None else basis.shape[1]))
     length = np.sqrt(np.maximum(whitening.variance, 1e-3))
     if whitening.linear is not None:
         length = np.minimum(length, MODERATE)
-    if parts is not None:
+    if owners is not None:
         # Each response has deviations of its own size.
-        square = np.stack([(drawn[..., parts == i] ** 2).sum(-1) for i in range(len(length))], -1)
-        return np.asarray(whitening.pooled + drawn * (length / np.sqrt(square))[..., parts])
+        square = np.stack([(drawn[..., at] ** 2).sum(-1) for at in spans(owners)], -1)
+        return np.asarray(whitening.pooled + drawn * (length / np.sqrt(square))[..., owners])
     drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
     deviation = drawn if basis is None else drawn @ basis.T
     return np.asarray(whitening.pooled + length * deviation)
@@ -205,12 +205,17 @@ def bred(course: Course, fits: Sequence[Fit], runs: int, rng: np.random.Generato
     return numbered(course.source, mixture, starts)
 
 
-def own_fits(block: GramBlock, strength: float, whitening: Whitening) -> Array:
+def own_fits(block: Block | GramBlock, strength: float, pooled: Array) -> Array:
     """Coefficients of each unit's own fit, shrunk to the pooled fit, (units, p)."""
+    if isinstance(block, Block):
+        found = np.empty((block.units, len(pooled)))
+        for at, own in block.responses():
+            found[:, at] = own_fits(condense(own), strength, pooled[at])
+        return found
     p = block.p
     full = unfold_triangle(block.gram, p + 1)
     lhs = full[:, :p, :p] + strength * np.eye(p)
-    rhs = full[:, :p, p] + strength * whitening.pooled
+    rhs = full[:, :p, p] + strength * pooled
     return np.asarray(np.linalg.solve(lhs, rhs[..., None])[..., 0])
 
 
@@ -222,8 +227,8 @@ def partitions(
     rng: np.random.Generator,
 ) -> Array:
     """Clusters of groups by their own fits, or of rows by position, (k, runs, units)."""
-    if isinstance(block, GramBlock):
-        points = own_fits(block, 1.0, whitening)
+    if isinstance(block, GramBlock) or block.owners is not None:
+        points = own_fits(block, 1.0, whitening.pooled)
     elif block.starts is not None:
         # As the own fits to first order.
         scores = block.x * (block.y - block.x @ whitening.pooled)[:, None]

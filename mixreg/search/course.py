@@ -84,8 +84,10 @@ class Course:
     @cached_property
     def lattice(self) -> bool:
         """Whether responses repeat, so that a component may turn exact all at once."""
+        if not self.mixture.family.collapses:
+            return False
         y = first_responses(self.sample, FIRST_ROWS)
-        return self.mixture.family.collapses and len(np.unique(y)) < REPEATED * len(y)
+        return len(np.unique(y)) < REPEATED * len(y)
 
     def lift(self, start: Parameters) -> Parameters:
         """A start found on the linear view, for the mixture itself."""

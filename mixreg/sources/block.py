@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy.sparse import csr_array
 Array = NDArray[np.float64]
 
 # Arrays with one entry a row, and with one entry a unit.
-ROW_FIELDS = ("x", "y", "offset", "trials", "opens", "part", "repeats")
+ROW_FIELDS = ("x", "y", "offset", "trials", "opens", "seen", "repeats")
 UNIT_FIELDS = ("weight", "z", "known", "given", "cluster")
 # What a row that a unit shares with others costs, over what it costs to evaluate it: it is added
 # up twice, for the density and for the sums (bank, camera and detailing of the benchmark).
@@ -24,14 +26,15 @@ ADDING_UP = 0.04
 class Block:
     """Some rows, whole groups only.
 
-    A unit is what gets one label: a row, or a group of rows.
+    A unit is what gets one label: a row, or a group of rows. Several responses (m of
+    them) lie side by side: each has some columns of x, and a column of y.
 
     Attributes
     ----------
     x : (rows, p) array
-        Regressors.
+        Regressors, of all responses.
     y : (rows,) array
-        Response.
+        Response; of several, (rows, m), and offset and trials likewise.
     weight : (units,) array or None
         Case weight of each unit; None means 1.
     starts : (units,) int array or None
@@ -39,15 +42,18 @@ class Block:
     first : int
         Number of the first unit of this block in its source.
     pairs : (rows, p (p + 1) / 2) array or None
-        Products of the regressors, kept where many runs share them.
+        Products of the regressors, kept where many runs share them; of several
+        responses, those of each with its own, one response after the other.
     offset : (rows,) array or None
         Known part of the linear predictor.
     trials : (rows,) array or None
         Trials behind a proportion.
     opens : (rows,) bool array or None
         Rows at which a choice set begins.
-    part : (rows,) int array or None
-        Which response each row is of; None when there is one.
+    seen : (rows, m) bool array or None
+        Which of several responses each row has; None when it has all of them.
+    owners : tuple of int or None
+        Which response each regressor belongs to; None when there is one.
     z : (units, q) array or None
         Concomitant variables; None when class probabilities are constant.
     known : (units,) int array or None
@@ -70,7 +76,8 @@ class Block:
     offset: Array | None = None
     trials: Array | None = None
     opens: NDArray[np.bool_] | None = None
-    part: NDArray[np.intp] | None = None
+    seen: NDArray[np.bool_] | None = None
+    owners: tuple[int, ...] | None = None
     z: Array | None = None
     known: NDArray[np.intp] | None = None
     repeats: NDArray[np.intp] | None = None
@@ -114,7 +121,30 @@ class Block:
         parts = {name: _sliced(getattr(self, name), rows) for name in (*ROW_FIELDS, "pairs")}
         parts |= {name: _sliced(getattr(self, name), units) for name in UNIT_FIELDS}
         starts = None if self.starts is None else self.starts[units] - rows.start
-        return Block(starts=starts, first=self.first + first, **parts)
+        return Block(starts=starts, first=self.first + first, owners=self.owners, **parts)
+
+    def responses(self) -> list[tuple[Any, Block]]:
+        """Each response by itself: where its regressors are, and a block of its own."""
+        if self.owners is None:
+            return [(slice(None), self)]
+        return [(at, self.response(i)) for i, at in enumerate(spans(self.owners))]
+
+    def response(self, number: int) -> Block:
+        """One response with its own regressors; of what units have, their weights."""
+        if self.owners is None:
+            return self
+        at, pairs = spans(self.owners)[number], pair_spans(self.owners)[number]
+        alone = Block(
+            self.x[:, at],
+            self.y[:, number],
+            self.weight,
+            self.starts,
+            self.first,
+            _columns(self.pairs, pairs),
+            _columns(self.offset, number),
+            _columns(self.trials, number),
+        )
+        return alone if self.seen is None else some_rows(alone, self.seen[:, number])
 
     def per_unit(self, values: Array) -> Array:
         """Add up (..., rows) values within units, giving (..., units)."""
@@ -199,8 +229,9 @@ class SharedBlock(Block):
 
 def _through(matrix: Any, values: Array) -> Array:
     """Apply a sparse matrix along the last axis."""
-    flat = values.reshape(-1, values.shape[-1])
-    return np.ascontiguousarray((matrix @ flat.T).T).reshape(*values.shape[:-1], -1)
+    lead, length = values.shape[:-1], values.shape[-1]
+    flat = values.reshape(math.prod(lead), length)
+    return np.ascontiguousarray((matrix @ flat.T).T).reshape(*lead, matrix.shape[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,8 +298,48 @@ class GramBlock:
         return triangle_indices(self.p + 1)
 
 
-def _sliced(values: Any, where: slice) -> Any:
+def _sliced(values: Any, where: Any) -> Any:
     return None if values is None else values[where]
+
+
+def _columns(values: Any, where: Any) -> Any:
+    return None if values is None else values[:, where]
+
+
+@lru_cache(maxsize=32)
+def spans(owners: tuple[int, ...]) -> tuple[Any, ...]:
+    """Where the regressors of each response are, as slices where they lie together."""
+    return tuple(_span(np.flatnonzero(np.equal(owners, i))) for i in range(max(owners) + 1))
+
+
+def _span(at: NDArray[np.intp]) -> Any:
+    first, last = int(at[0]), int(at[-1])
+    return slice(first, last + 1) if last - first + 1 == len(at) else at
+
+
+@lru_cache(maxsize=32)
+def pair_spans(owners: tuple[int, ...]) -> tuple[slice, ...]:
+    """Where the products of each response's regressors are."""
+    sizes = np.bincount(owners)
+    ends = np.cumsum(sizes * (sizes + 1) // 2).tolist()
+    return tuple(slice(a, b) for a, b in pairwise([0, *ends]))
+
+
+def some_rows(block: Block, mask: NDArray[np.bool_]) -> SharedBlock:
+    """Some rows of a block, and all of its units: some may be left without any."""
+    rows = np.flatnonzero(mask)
+    units = block.row_units(np.arange(block.units, dtype=float))[rows].astype(np.intp)
+    places = (units, np.arange(len(rows)))
+    counts = csr_array((np.ones(len(rows)), places), shape=(block.units, len(rows)))
+    return SharedBlock(
+        block.x[rows],
+        block.y[rows],
+        block.weight,
+        offset=_sliced(block.offset, rows),
+        trials=_sliced(block.trials, rows),
+        counts=counts,
+        turned=csr_array(counts.T),
+    )
 
 
 @lru_cache(maxsize=32)
@@ -286,6 +357,12 @@ def column_pairs(v: Array) -> Array:
         np.multiply(v[:, i : i + 1], v[:, i:], out=pairs[:, first : first + p - i])
         first += p - i
     return pairs
+
+
+def own_pairs(block: Block) -> Array:
+    """Products of the regressors of each response, as `Block.pairs` has them."""
+    found = [column_pairs(own.x) for _, own in block.responses()]
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
 def condense(block: Block) -> GramBlock:

@@ -18,8 +18,9 @@ from mixreg.sources.block import (
     Block,
     GramBlock,
     SharedBlock,
-    column_pairs,
     condense,
+    own_pairs,
+    pair_spans,
 )
 from mixreg.sources.repeats import distinct_rows, pass_cost, share_rows, unit_hashes
 from mixreg.sources.standard import Whitening
@@ -49,7 +50,7 @@ class MemorySource:
         Case weights; None means 1.
     starts : (units,) int array or None
         First row of each group; rows of a group are contiguous.
-    offset, trials, opens, part, z, known, repeats, given, cluster
+    offset, trials, opens, seen, owners, z, known, repeats, given, cluster
         As in `Block`.
     """
 
@@ -60,7 +61,8 @@ class MemorySource:
     offset: Array | None = None
     trials: Array | None = None
     opens: NDArray[np.bool_] | None = None
-    part: NDArray[np.intp] | None = None
+    seen: NDArray[np.bool_] | None = None
+    owners: tuple[int, ...] | None = None
     z: Array | None = None
     known: NDArray[np.intp] | None = None
     repeats: NDArray[np.intp] | None = None
@@ -132,7 +134,7 @@ class MemorySource:
 
     def _cut(self, rows: Any, units: Any) -> dict[str, Any]:
         """Arrays of some rows and the units they make up."""
-        parts = {}
+        parts: dict[str, Any] = {"owners": self.owners}
         for names, where in ((ROW_FIELDS, rows), (UNIT_FIELDS, units)):
             for name in names:
                 values = getattr(self, name)
@@ -200,10 +202,10 @@ class MemorySource:
         # Always the same pieces: the last bit of a product depends on the rows beside it.
         for row in range(0, self.rows, STANDARD_ROWS):
             part = slice(row, row + STANDARD_ROWS)
-            np.matmul(self.x[part], whitening.basis, out=x[part])
-        y, offset = whitening.standard_rows(self.y, self.offset, self.part)
+            whitening.standard_columns(self.x[part], x[part])
+        y, offset = whitening.standard_rows(self.y, self.offset)
         z = self.z if self.z is None or whitening.gate is None else self.z @ whitening.gate
-        return replace(self, x=x, y=y, z=z, offset=offset)
+        return replace(self, x=x, y=y, z=z, offset=offset, owners=whitening.standard_owners)
 
     def mapped(self, change: Callable[[Block], Block]) -> MemorySource:
         """The same units with other rows."""
@@ -225,7 +227,7 @@ def in_memory(block: Block) -> MemorySource:
 
 def with_repeats(source: MemorySource) -> MemorySource:
     """Groups that know which of their rows repeat, if many do."""
-    if source.starts is None or source.part is not None or source.repeats is not None:
+    if source.starts is None or source.owners is not None or source.repeats is not None:
         return source
     extra = [values for values in (source.offset, source.trials) if values is not None]
     columns = [*source.x.T, source.y, *extra]
@@ -295,17 +297,20 @@ def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
     """Serve a source as one block, with products of regressors kept if they fit.
 
     In a linear Gaussian fit, groups are condensed to their cross products,
-    which is all it needs of them.
+    which is all it needs of them. Several responses stay as they are.
     """
-    p = source.x.shape[1]
+    p, block = source.x.shape[1], source.as_block()
+    if linear and source.owners is not None:
+        return BlockSource(block)
     if source.repeats is not None and not linear:
-        return BlockSource(share_rows(source.as_block(), source.repeats))
+        return BlockSource(share_rows(block, source.repeats))
     gram = linear and source.starts is not None
     products = source.units if gram else source.rows
-    if products * p * (p + 1) * 4 > KEPT_BYTES and not (gram and condensing_pays(source)):
-        return BlockSource(source.as_block())
+    entries = pair_spans(source.owners or (0,) * p)[-1].stop
+    if products * entries * 8 > KEPT_BYTES and not (gram and condensing_pays(source)):
+        return BlockSource(block)
     if not gram:
-        return BlockSource(replace(source.as_block(), pairs=column_pairs(source.x)))
+        return BlockSource(replace(block, pairs=own_pairs(block)))
     parts = [condense(block) for block in source.blocks()]
     return BlockSource(
         GramBlock(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mixreg.families import Family
 from mixreg.sources.base import Source, per_unit
 from mixreg.sources.block import Block
-from mixreg.sources.tasks import numbers, responses
+from mixreg.sources.tasks import responses
 
 Array = NDArray[np.float64]
 
@@ -30,13 +30,12 @@ QUANTILES = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
 
 def drawn_in(source: Source, family: Family) -> Source:
     """The rows with normal responses that are very far out drawn in; the same if none is."""
-    y, part = (per_unit(source, task) for task in (responses, numbers))
     ranges, far = [], False
-    for each, at in family.by_response(part.astype(np.intp) if source.has("part") else None):
+    for each, y in zip(family.parts, np.atleast_2d(per_unit(source, responses)), strict=True):
         low, high = -np.inf, np.inf
         if each.additive:
-            low, high = _range(y[at])
-            far |= bool((y[at] < low).any() or (y[at] > high).any())
+            low, high = _range(y)
+            far |= bool((y < low).any() or (y > high).any())
         ranges.append((low, high))
     return source.mapped(DrawIn(np.array(ranges))) if far else source
 
@@ -49,10 +48,7 @@ class DrawIn:
 
     def __call__(self, block: Block) -> Block:
         """The block with responses drawn in."""
-        low, high = self.ranges.T if block.part is not None else self.ranges[0]
-        if block.part is not None:
-            low, high = low[block.part], high[block.part]
-        return replace(block, y=np.clip(block.y, low, high))
+        return replace(block, y=np.clip(block.y, *self.ranges.T))
 
 
 def _range(y: Array) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from scipy.linalg import qr, solve_triangular
 
 from mixreg.errors import InputError
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources.block import Block
+from mixreg.sources.block import Block, spans
 
 Array = NDArray[np.float64]
 
@@ -143,9 +143,20 @@ class Whitening:
         return values if self.columns is None else values[self.columns]
 
     @property
-    def standard_columns(self) -> NDArray[np.intp] | None:
+    def standard_owners(self) -> tuple[int, ...] | None:
         """Response of each standard regressor."""
-        return None if self.columns is None else self.columns[np.abs(self.basis).argmax(axis=0)]
+        if self.columns is None:
+            return None
+        return tuple(self.columns[np.abs(self.basis).argmax(axis=0)].tolist())
+
+    def standard_columns(self, x: Array, out: Array) -> Array:
+        """Standard regressors of some rows, those of each response from its own."""
+        if self.columns is None or self.standard_owners is None:
+            return np.matmul(x, self.basis, out=out)
+        pairs = zip(spans(tuple(self.columns)), spans(self.standard_owners), strict=True)
+        for own, made in pairs:
+            out[:, made] = x[:, own] @ self.basis[own][:, made]
+        return out
 
     @property
     def coef_map(self) -> Array:
@@ -179,20 +190,17 @@ class Whitening:
 
     def standard_block(self, block: Block) -> Block:
         """Some rows in standard coordinates."""
-        y, offset = self.standard_rows(block.y, block.offset, block.part)
+        y, offset = self.standard_rows(block.y, block.offset)
+        x = self.standard_columns(block.x, np.empty(block.x.shape))
         z = block.z if block.z is None or self.gate is None else block.z @ self.gate
-        return replace(block, x=block.x @ self.basis, y=y, z=z, offset=offset, pairs=None)
+        owners = self.standard_owners
+        return replace(block, x=x, y=y, z=z, offset=offset, pairs=None, owners=owners)
 
-    def standard_rows(
-        self, y: Array, offset: Array | None, part: NDArray[np.intp] | None
-    ) -> tuple[Array, Array | None]:
-        """Standard responses and offsets; `part` says which response each row is of."""
-        shift, scale = self.shift, self.scale
-        if part is not None:
-            shift, scale = shift[part], scale[part]
-        elif shift == 0 and scale == 1:
+    def standard_rows(self, y: Array, offset: Array | None) -> tuple[Array, Array | None]:
+        """Standard responses and offsets."""
+        if self.columns is None and self.shift == 0 and self.scale == 1:
             return y, offset
-        return (y - shift) / scale, None if offset is None else offset / scale
+        return (y - self.shift) / self.scale, None if offset is None else offset / self.scale
 
     def background(self, length: Any) -> Any:
         """Ranges in the user's units as standard ones."""

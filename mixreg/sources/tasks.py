@@ -14,18 +14,13 @@ Array = NDArray[np.float64]
 
 
 def responses(block: Block, params: None = None) -> Parts:
-    """The response of every row."""
-    return Parts((block.y,))
+    """The response of every row, (rows,); of several, (responses, rows)."""
+    return Parts((block.y.T,))
 
 
 def regressors(block: Block, params: None = None) -> Parts:
     """The regressors of every row, (p, rows)."""
     return Parts((block.x.T,))
-
-
-def numbers(block: Block, params: None = None) -> Parts:
-    """Which response every row is of, from 0."""
-    return Parts((np.zeros(block.rows) if block.part is None else block.part.astype(float),))
 
 
 def count_known(block: Block, params: None = None) -> int:
@@ -35,10 +30,10 @@ def count_known(block: Block, params: None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Absolute responses added up, and how many there are, both (responses,)."""
+    """Absolute values of each response added up, (responses,), and how many there are."""
 
     total: Array
-    rows: Array
+    rows: int
 
     def __add__(self, other: Sizes) -> Sizes:
         """Add those of other rows."""
@@ -52,6 +47,4 @@ class Sizes:
 
 def response_sizes(block: Block, params: None = None) -> Sizes:
     """How large each response is."""
-    part = np.zeros(block.rows, dtype=np.intp) if block.part is None else block.part
-    rows = np.bincount(part).astype(float)
-    return Sizes(np.bincount(part, np.abs(block.y)).astype(float), rows)
+    return Sizes(np.atleast_1d(np.abs(block.y).sum(axis=0)), block.rows)

@@ -36,7 +36,7 @@ from mixreg.table.responses import (
     of_responses,
     read_formulas,
     resolved,
-    stacked,
+    side_by_side,
     standard_coordinates,
 )
 from mixreg.table.rows import RowColumns, declare, known_by_group, whole_sets
@@ -192,7 +192,7 @@ class Declaration(Parts):
         parts = [declare(g.table, g.columns, g.family, z, k, noise) for g in given]
         blocks = [part.block for part in parts]
         k = min(check_k(k, in_memory(block)) for block in blocks)
-        rows, design = stacked(blocks), joint_design(given)
+        rows, design = side_by_side(blocks), joint_design(given)
         source = in_memory(rows)
         check_attributes(design, source)
         common = shared_terms(shared, design)

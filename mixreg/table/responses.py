@@ -1,7 +1,6 @@
-"""One response or several that share a label: from formulas to stacked rows.
+"""One response or several that share a label: from formulas to rows.
 
-Several responses are stacked: an observation has one row for each of them, in
-one unit, and every response has columns of its own.
+Several responses lie side by side: each has columns of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from patsy.eval import EvalEnvironment
 from mixreg.errors import InputError
 from mixreg.families import Family, Joint, make_families, make_family
 from mixreg.jobs.solve import surrogate
+from mixreg.mixture.gate import make_gate
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.sources import Source
@@ -26,8 +26,6 @@ from mixreg.sources.outliers import drawn_in
 from mixreg.sources.standard import (
     Whitening,
     for_family,
-    gate_basis,
-    gate_triangle,
     joined,
     triangle,
     whitening,
@@ -228,38 +226,29 @@ def joint_family(given: Sequence[Response], shared: tuple[int, ...], equal: bool
     )
 
 
-def stacked(blocks: Sequence[Block]) -> Block:
-    """Rows of all responses in turns, each with regressors of its own."""
-    first, count = blocks[0], len(blocks)
-    if count == 1:
+def side_by_side(blocks: Sequence[Block]) -> Block:
+    """The same rows with all responses, each with regressors of its own."""
+    first = blocks[0]
+    if len(blocks) == 1:
         return first
     if any((block.weight is None) != (first.weight is None) for block in blocks):
         raise InputError("weights were taken for trials; give trials= for the proportions")
-    rows, ends = first.rows, np.cumsum([block.x.shape[1] for block in blocks])
-    x = np.zeros((rows * count, ends[-1]))
-    for i, (block, end) in enumerate(zip(blocks, ends, strict=True)):
-        x[i::count, end - block.x.shape[1] : end] = block.x
-
-    def turns(values: list[Array | None], absent: float) -> Array | None:
-        if all(each is None for each in values):
-            return None
-        filled = [np.full(rows, absent) if each is None else each for each in values]
-        return np.ascontiguousarray(np.column_stack(filled).ravel())
-
-    y = turns([block.y for block in blocks], 0.0)
-    assert y is not None
-    starts = np.arange(rows) if first.starts is None else first.starts
-    return Block(
-        x,
-        y,
-        first.weight,
-        count * starts,
-        offset=turns([block.offset for block in blocks], 0.0),
-        trials=turns([block.trials for block in blocks], 1.0),
-        part=np.tile(np.arange(count), rows),
-        z=first.z,
-        known=first.known,
+    sizes = [block.x.shape[1] for block in blocks]
+    return replace(
+        first,
+        x=np.concatenate([block.x for block in blocks], axis=1),
+        y=np.column_stack([block.y for block in blocks]),
+        offset=columns_of([block.offset for block in blocks], first.rows, 0.0),
+        trials=columns_of([block.trials for block in blocks], first.rows, 1.0),
+        owners=tuple(np.repeat(np.arange(len(blocks)), sizes).tolist()),
     )
+
+
+def columns_of(values: Sequence[Array | None], rows: int, absent: float) -> Array | None:
+    """Columns beside each other, those that are not there filled in; None if none is."""
+    if all(each is None for each in values):
+        return None
+    return np.column_stack([np.full(rows, absent) if v is None else v for v in values])
 
 
 def standard_coordinates(source: Source, family: Family, layout: Layout) -> Whitening:
@@ -270,15 +259,13 @@ def standard_coordinates(source: Source, family: Family, layout: Layout) -> Whit
         for i, (each, size) in enumerate(responses):
             own = slice(first, first + size)
             common = tuple(j - first for j in layout.shared if first <= j < first + size)
-            alone = source.mapped(OneResponse(i, len(responses), own))
+            alone = source.mapped(OneResponse(i))
             parts.append(_coordinates(alone, each, layout, layout.terms[own], common))
             first += size
         white = joined(parts, layout.shared)
     else:
         white = _coordinates(source, family, layout, layout.terms, layout.shared)
-    if not source.has("z"):
-        return white
-    return replace(white, gate=gate_basis(source.sweep(gate_triangle), layout.gate))
+    return replace(white, gate=make_gate(len(layout.gate)).coordinates(source, layout.gate))
 
 
 def _coordinates(
@@ -302,27 +289,10 @@ def _coordinates(
 
 @dataclass(frozen=True, slots=True)
 class OneResponse:
-    """The rows of one response out of several that take turns, with its own regressors.
-
-    Attributes
-    ----------
-    number, count : int
-        Which response, out of how many.
-    columns : slice
-    """
+    """One response of some rows, with its own regressors."""
 
     number: int
-    count: int
-    columns: slice
 
     def __call__(self, block: Block) -> Block:
-        """The rows of a block."""
-        mine = slice(self.number, None, self.count)
-        return Block(
-            block.x[mine, self.columns],
-            block.y[mine],
-            block.weight,
-            None if block.starts is None else block.starts // self.count,
-            offset=None if block.offset is None else block.offset[mine],
-            trials=None if block.trials is None else block.trials[mine],
-        )
+        """The response of a block."""
+        return block.response(self.number)

@@ -137,13 +137,14 @@ def declare(
         known=known_codes(columns.known_labels, units, table, k, noise),
     )
     given = block.x
-    block = _with_offset(block, family, None if offset is None else units.sort(offset))
+    block = with_offset(block, family, None if offset is None else units.sort(offset))
     if sets is not None:
         block = in_sets(block, units.sort(sets), units.sort(np.asarray(table.index)))
     return Declared(block, units, offset, sets, given)
 
 
-def _with_offset(block: Block, family: Family, offset: Array | None) -> Block:
+def with_offset(block: Block, family: Family, offset: Array | None) -> Block:
+    """The block with a known part of the linear predictor."""
     if offset is None:
         return block
     if family.linear:
