@@ -12,7 +12,7 @@ to its end on all rows by `model.fit(init=labels)`; default fits are `model.fit(
 `model.fit(seed=1)`, ... An optimum is reached when the log-likelihood falls short of it by less
 than 1e-3. A fit where the bound on the variances binds has a log-likelihood that the bound sets: it
 is marked b and no hit. Threads are left as the user has them. Random starts are kept in
-`benchmarks/out/`; a star marks times that were read from there.
+`benchmarks/out/`; for times, some are run again in turn with the default fits.
 
 The other tables are those of `report/segments.py`, `selection.py`, `calibration.py` and
 `certificates.py`, which say what they count. Their trials run in processes of one thread each.
@@ -69,7 +69,7 @@ class Outcome:
     terms: int
     random: tuple[Run, ...]
     default: tuple[Run, ...]
-    cached: bool
+    beside: tuple[Run, ...]  # random starts run in turn with the default fits, for times
 
     @property
     def best(self) -> Run:
@@ -81,7 +81,7 @@ class Outcome:
 
     @property
     def start_seconds(self) -> float:
-        return float(np.median([run.seconds for run in self.random]))
+        return float(np.median([run.seconds for run in self.beside or self.random]))
 
     @property
     def ratio(self) -> float:
@@ -89,11 +89,10 @@ class Outcome:
         return float(np.median([run.seconds for run in self.default])) / (10 * self.start_seconds)
 
     def line(self) -> str:
-        mark = "*" if self.cached else " "
         text = (
             f"{self.name:19s}{self.k:2d}{self.rows:8,d}{self.units:8,d}{self.terms:4d}"
             f"{self.best.llf:15.4f}{self.best.mark}"
-            f"{self.reached(self.random):4d}/{len(self.random)}{self.start_seconds:8.3f} s{mark}"
+            f"{self.reached(self.random):4d}/{len(self.random)}{self.start_seconds:8.3f} s"
         )
         if not self.default:
             return text
@@ -101,7 +100,7 @@ class Outcome:
         mark_of_all = max((run.mark for run in self.default), key=" db".index)
         return text + (
             f"{gains[0]:+12.4f}{min(gains):+12.4f}{max(gains):+12.4f}{mark_of_all}"
-            f"{self.reached(self.default):3d}/{len(self.default)}{self.ratio:7.2f}{mark}"
+            f"{self.reached(self.default):3d}/{len(self.default)}{self.ratio:7.2f}"
         )
 
 
@@ -130,8 +129,8 @@ def run(model: MixReg, **arguments) -> Run:
 
 def random_runs(
     case: RealSet | ReferenceSet, model: MixReg, k: int, starts: int, fresh: bool, out: Path
-) -> tuple[tuple[Run, ...], bool]:
-    """Random starts run to the end, and whether they were kept from before."""
+) -> tuple[Run, ...]:
+    """Random starts run to the end, or those kept from before."""
     units = model.source.units
     asked = {"set": asdict(case), "k": k, "starts": starts, "units": units}
     asked = json.loads(json.dumps(asked))
@@ -139,12 +138,12 @@ def random_runs(
     if file.exists() and not fresh:
         kept = json.loads(file.read_text(encoding="utf-8"))
         if _same(kept["asked"], asked):
-            return tuple(Run(**each) for each in kept["runs"]), True
+            return tuple(Run(**each) for each in kept["runs"])
     runs = tuple(run(model, init=random_labels(units, k, seed)) for seed in range(starts))
     out.mkdir(parents=True, exist_ok=True)
     kept = {"asked": asked, "runs": [asdict(each) for each in runs]}
     file.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-    return runs, False
+    return runs
 
 
 def _same(kept: dict, asked: dict) -> bool:
@@ -168,10 +167,14 @@ def measure(
 ) -> Outcome:
     """Random starts and default fits of a set with k components."""
     model = case.model(data, k)
-    random, cached = random_runs(case, model, k, starts, fresh, out)
-    default = tuple(run(model, seed=seed) for seed in range(seeds))
-    rows, terms = model.source.x.shape
-    return Outcome(case.name, k, rows, model.source.units, terms, random, default, cached)
+    random = random_runs(case, model, k, starts, fresh, out)
+    units, (rows, terms) = model.source.units, model.source.x.shape
+    default, beside = [], []
+    for seed in range(seeds):
+        # In turn, so that what else the machine does weighs on both alike.
+        beside.append(run(model, init=random_labels(units, k, seed)))
+        default.append(run(model, seed=seed))
+    return Outcome(case.name, k, rows, units, terms, random, tuple(default), tuple(beside))
 
 
 def load_module(path: str) -> ModuleType:

@@ -17,7 +17,7 @@ from mixreg.estimators.priors import Priors
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.information import TakeInformation
 from mixreg.jobs.options import check_cov_type, cluster_codes, flat, make_options, make_start
-from mixreg.jobs.solve import Options, Solution
+from mixreg.jobs.problem import Options, Solution
 from mixreg.ppl.pymc_model import to_pymc
 from mixreg.report.fitted import make_fitted
 from mixreg.results import MixRegResults

@@ -15,7 +15,7 @@ from mixreg.errors import InputError
 from mixreg.files.save import save
 from mixreg.inference.bootstrap import Bootstrap, bootstrap
 from mixreg.inference.delta import willingness_to_pay
-from mixreg.jobs.solve import data_moments
+from mixreg.jobs.ladder import data_moments
 from mixreg.ppl.draws import draw_vectors, predictive, stack_of
 from mixreg.ppl.inference_data import to_arviz
 from mixreg.ppl.sampling import initial_point, sample

@@ -18,13 +18,13 @@ from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.inference.lrtest import LRTest, lr_test
 from mixreg.jobs.options import check_cov_type, cluster_codes, make_start
 from mixreg.jobs.parallel import run_all
-from mixreg.jobs.solve import Options, Problem, Solution
+from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.mixture.layout import Layout
 from mixreg.model import MixReg
 from mixreg.report.fitted import Fitted
 from mixreg.report.selection_plot import plot_selection
 from mixreg.results import MixRegResults
-from mixreg.search.levels import Effort
+from mixreg.search.effort import Effort
 from mixreg.table.checks import number, whole
 
 CRITERIA = {"aic": "AIC", "bic": "BIC", "icl": "ICL"}

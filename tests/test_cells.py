@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg import MixReg
 from mixreg.estimators.expectation import SoftAssignment
-from mixreg.jobs.solve import make_ladder
+from mixreg.jobs.ladder import make_ladder
 from mixreg.mixture.parameters import Parameters
 from mixreg.search import cells
 from mixreg.search.cells import can_be_cut, cells_of, cut, faithful

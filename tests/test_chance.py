@@ -23,7 +23,8 @@ from mixreg.search.chance import (
     tight,
     worth,
 )
-from mixreg.search.record import SAME_HEIGHT, Maximum, distance, expected_end, merged, same, unseen
+from mixreg.search.constants import SAME_HEIGHT
+from mixreg.search.record import Maximum, distance, expected_end, merged, same, unseen
 from mixreg.sources import MemorySource
 from tests.samples import random_mixture
 

@@ -7,7 +7,7 @@ import statsmodels.api as sm
 from numpy.testing import assert_allclose
 
 from mixreg import InputError, MixReg
-from mixreg.search.levels import find_subspace
+from mixreg.search.rounds import find_subspace
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources import MemorySource
 from mixreg.sources.standard import triangle, whitening

@@ -37,7 +37,7 @@ LOOK_AT_ONE_BLOCK = {
     "search/cells.py",
     "search/course.py",
     "search/grouped.py",
-    "search/levels.py",
+    "search/account.py",
     "search/moves.py",
     "search/stand_in.py",
 }

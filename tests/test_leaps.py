@@ -15,7 +15,7 @@ from mixreg.families import Gaussian
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.candidates import random_directions
-from mixreg.search.course import WARM
+from mixreg.search.constants import WARM
 from mixreg.sources import MemorySource
 from tests.samples import lines, random_mixture, random_source
 from tests.samples import standardised as standard_of

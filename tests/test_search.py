@@ -12,11 +12,13 @@ from mixreg import MixReg
 from mixreg.estimators import EM, Control, iterate
 from mixreg.estimators.expectation import Posterior
 from mixreg.jobs import solve as fitting
-from mixreg.jobs.solve import make_ladder
+from mixreg.jobs.ladder import make_ladder
 from mixreg.mixture.parameters import log_gating
+from mixreg.search.constants import MOVES, ROUND
 from mixreg.search.course import race
-from mixreg.search.levels import ROUND, Effort, Ladder, Search, first_rows
-from mixreg.search.moves import MOVES, dealt, fix_known, kinds_of_moves, moved
+from mixreg.search.effort import Effort, Ladder, first_rows
+from mixreg.search.levels import Search
+from mixreg.search.moves import dealt, fix_known, kinds_of_moves, moved
 from mixreg.search.record import Maximum, merged
 from mixreg.simulate import mixture_of_regressions
 from mixreg.sources.threads import one_thread

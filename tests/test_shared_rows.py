@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg import MixReg
 from mixreg.estimators.expectation import Marginal, Posterior, SoftAssignment
-from mixreg.jobs.solve import make_ladder
+from mixreg.jobs.ladder import make_ladder
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import SharedBlock
 from mixreg.sources.memory import condensed, with_repeats

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from mixreg import MixReg
 from mixreg.families.statistics import unfold_triangle
-from mixreg.jobs.solve import make_ladder
+from mixreg.jobs.ladder import make_ladder
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.stand_in import Quadratic, can_stand_in, stand_in
 from mixreg.search.views import apart

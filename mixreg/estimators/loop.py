@@ -76,11 +76,14 @@ class Control:
         times the number of rows.
     leaps : bool
         Continue slow steps by leaps.
+    near : bool
+        Runs start at maxima of a sample, near to those they go to.
     """
 
     max_iter: int = 1000
     tol: float = 1e-9
     leaps: bool = False
+    near: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from mixreg.estimators.runs import standard_layout
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
 from mixreg.inference.determined import named, undetermined
 from mixreg.inference.moments import posterior_moments, to_user_matrix
-from mixreg.jobs.solve import Options, Problem, Solution, solve
+from mixreg.jobs.problem import Options, Problem, Solution
+from mixreg.jobs.solve import solve
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters

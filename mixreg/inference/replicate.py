@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError
 from mixreg.estimators import Control, Fit
 from mixreg.estimators.runs import run_em
-from mixreg.jobs.solve import Options, Problem, solve
+from mixreg.jobs.problem import Options, Problem
+from mixreg.jobs.solve import solve
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.drawing import draw, taken_out
 from mixreg.report.estimates import Estimates
 from mixreg.search.chance import ranked
-from mixreg.search.levels import Effort
+from mixreg.search.effort import Effort
 from mixreg.sources import Source, per_unit, unit_weights
 from mixreg.sources.tasks import responses
 from mixreg.table.responses import standard_coordinates

@@ -13,12 +13,12 @@ from mixreg.estimators import Control
 from mixreg.estimators.expectation import HardAssignment
 from mixreg.estimators.priors import Priors
 from mixreg.inference.covariance import COV_TYPES
-from mixreg.jobs.solve import Options
+from mixreg.jobs.problem import Options
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import one_hot
-from mixreg.search.levels import Effort
+from mixreg.search.effort import Effort
 from mixreg.search.tensor import TensorStart
 from mixreg.table.checks import number, whole
 from mixreg.table.parts import Parts

@@ -16,7 +16,7 @@ from statsmodels.base.model import LikelihoodModelResults
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.pruning import alive
-from mixreg.jobs.solve import Options, Solution
+from mixreg.jobs.problem import Options, Solution
 from mixreg.mixture.gate import ConstantGate, Gate
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.report.fitted import Fitted

@@ -13,7 +13,7 @@ from mixreg.estimators.priors import Priors
 from mixreg.exact.reasons import Reason
 from mixreg.inference.estimate import Estimate
 from mixreg.inference.last_pass import TakeLabels
-from mixreg.jobs.solve import Options, Solution
+from mixreg.jobs.problem import Options, Solution
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.tally import Tally, tally
 from mixreg.search.record import Record

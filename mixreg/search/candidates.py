@@ -17,21 +17,18 @@ from mixreg.metrics import best_order
 from mixreg.mixture.gate import ConstantGate
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.constants import (
+    BRED,
+    LABEL_STEPS,
+    MODERATE,
+    MOST_HALVINGS,
+)
 from mixreg.search.course import Course
 from mixreg.sources import Swept
 from mixreg.sources.block import Block, GramBlock, condense, spans
 from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
-
-
-# Longest deviation of a start on a scale of logarithms or log odds.
-MODERATE = 1.5
-# Variance of starts made of components that were found, as a share of the pooled fit's.
-BRED = 0.1
-# Scoring steps that turn responsibilities into a fit, where one is not enough.
-STEPS = 3
-MOST_HALVINGS = 30
 
 
 def from_responsibilities(
@@ -45,7 +42,7 @@ def from_responsibilities(
     bare = replace(mixture, background=None, gate=ConstantGate())
     params = bare.prepare(whitening.start(k).stacked().take(np.zeros(runs, dtype=np.intp)))
     told = source.with_columns(given=np.moveaxis(resp, -1, 0))
-    for _ in range(1 if mixture.family.linear else STEPS):
+    for _ in range(1 if mixture.family.linear else LABEL_STEPS):
         sums = told.sweep(GivenAssignment(bare), params)
         params = bare.mstep(sums.family, sums.count, sums.gate, params)
         params = feasible(source, mixture, params, whitening.pooled)

@@ -22,37 +22,34 @@ from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.loop import Control
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.constants import (
+    CELL_PLAN,
+    CELL_ROUNDS,
+    CELL_SHARE,
+    CELLS,
+    CUTTING,
+    ENOUGH,
+    LEAST_BATCH,
+    MOST_LOST,
+    OF_COLUMNS,
+    ROWS_OF_CELL,
+    SAME_HEIGHT,
+    STRETCH,
+)
 from mixreg.search.course import Course
-from mixreg.search.levels import ENOUGH, LEAST_BATCH, has_exact
-from mixreg.search.record import SAME_HEIGHT, Maximum, chance_of_better
+from mixreg.search.levels import has_exact
+from mixreg.search.record import Maximum, chance_of_better
 from mixreg.search.views import Meeting, View, ViewSearch
 from mixreg.sources import Source
 from mixreg.sources.block import Block, GramBlock, condense
 
 Array = NDArray[np.float64]
 
-# Cells of a view, and rows for each of them without which it does not pay (diamonds, k = 4:
-# 2,048, 4,096 and 8,192 cells all find the best, the more the dearer).
-CELLS, LEAST_ROWS = 4_096, 4
-# What a residual deviation counts over that of a column, around the pooled fit, and a column over
-# a residual deviation around others: on diamonds, k = 4, cells lose 36% of what a fit gains with 2,
-# 64% with 1 and 72% with 3; around the fit itself 17% with 0.6.
-STRETCH, OF_COLUMNS = 2.0, 0.6
-# What the cells of each round follow: the leader, the pooled fit (None), a maximum behind it.
-PLAN = (0, None, 1)
-# Rounds that must fail, and the share of the budget for them; moves on the rows get the rest.
-ROUNDS, SHARE = 2, 0.6
-# Cells around the leader that lose more than this share of what another fit gains over one
-# component tell little (diamonds: a fifth to a third).
-MOST_LOST = 0.5
-# What it takes to cut rows into cells, in passes of one run.
-CUTTING = 40
-
 
 def can_be_cut(source: Source, mixture: Mixture) -> bool:
     """Whether there are so many rows, all of them units, that cells pay."""
     plain = not any(source.has(name) for name in ("starts", "known", "z"))
-    few = source.rows < LEAST_ROWS * CELLS
+    few = source.rows < ROWS_OF_CELL * CELLS
     return mixture.family.linear and plain and not few and mixture.background is None
 
 
@@ -151,11 +148,11 @@ class CellSearch(ViewSearch):
 
     def widen(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Rounds on cells, then starts and moves on the rows."""
-        if course.sample.rows < LEAST_ROWS * CELLS or has_exact(course, maxima):
+        if course.sample.rows < ROWS_OF_CELL * CELLS or has_exact(course, maxima):
             return super().widen(course, maxima)
         failed, turn, height = 0, 0, self.worth_of(course, maxima)
-        while failed < ROUNDS and self.spent < SHARE * self.budget:
-            place = PLAN[turn % len(PLAN)]
+        while failed < CELL_ROUNDS and self.spent < CELL_SHARE * self.budget:
+            place = CELL_PLAN[turn % len(CELL_PLAN)]
             around = None if place is None else maxima[min(place, len(maxima) - 1)].fit.params
             view = cells_of(course, around, self.rng)
             self.spent += CUTTING * course.source.block.cost

@@ -29,25 +29,17 @@ from mixreg.estimators.expectation import weighted
 from mixreg.estimators.loop import Fit
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.constants import (
+    EMPTY,
+    NARROWER,
+    ONCE_IN,
+    TIGHT,
+    WIDER,
+)
 from mixreg.sources import Swept
 from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
-
-# A component whose deviation is below this share of the others' is looked at.
-TIGHT = 0.5
-# A fit is ranked last where accidents as large are expected once in so many data sets. It is
-# said that chance may explain a component where they are if every choice of rows counts as a
-# line. Set on `draw_plain` of benchmarks/segments.py: with 100, 300 and 1,000 the fits that choose
-# a chance line are 19, 14 and 10 of 150 (seeds from 20,000 on), and 24, 19 and 17 (from 5,000 on).
-# Of the 300 sets of `draw_tight`, 7 are lost with 100 and 8 with 300.
-ONCE_IN = 300.0
-# Variances, over its own, of the two that a component is split into where it takes the place of an
-# accident too. Without such starts the fits that choose a chance line are 17 and 20 of 150 (seeds
-# as above), with them 14 and 19. Other values were not tried.
-WIDER, NARROWER = 1.5, 0.5
-# More than any log-likelihood.
-EMPTY = 1e12
 
 
 @dataclass(frozen=True, slots=True)

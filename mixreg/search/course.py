@@ -12,20 +12,22 @@ from mixreg.estimators.em import EM, RacingEM
 from mixreg.estimators.loop import Control, Fit, iterate, joined
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.constants import (
+    FIRST_ROWS,
+    GAIN_OF_ONE,
+    MOST_GAIN,
+    REPEATED,
+    SHARED_GAIN,
+    TO_THE_END,
+    TOLERANCE,
+    WARM,
+)
 from mixreg.sources import OneBlock, Source
 from mixreg.sources.block import Block
 from mixreg.sources.standard import Whitening
 from mixreg.sources.tasks import responses
 
 Array = NDArray[np.float64]
-
-# Rows of linear regressions whose products of regressors are kept: measured on cps1988
-# and diamonds of the benchmark.
-SHARED_GAIN = 3.4
-# Other families: measured on bank (14 regressors), randhie_visits (10) and doctorvisits (7).
-GAIN_OF_ONE, MOST_GAIN = 12.0, 2.3
-# Responses are on a lattice if less than this share of the first so many differ.
-REPEATED, FIRST_ROWS = 0.1, 2_000
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,6 @@ def first_responses(source: Source, rows: int) -> Array:
         if sum(map(len, found)) >= rows:
             break
     return np.concatenate(found)[:rows]
-
-
-# All runs go on for some iterations, those with hope to the end. Runs from labels
-# drawn at random begin on a plateau, and need more of them to show what they are.
-WARM, TOLERANCE, TO_THE_END = 20, 1e-6, 130
 
 
 def race(course: Course, stack: Parameters, height: float = -np.inf, warm: int = WARM) -> list[Fit]:

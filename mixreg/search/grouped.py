@@ -16,26 +16,21 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import Posterior
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.constants import (
+    ENOUGH,
+    GROUP_CHALLENGERS,
+    GROUP_PLAN,
+    GROUP_ROUNDS,
+    GROUP_SHARE,
+    GROUP_STEPS,
+    SAME_HEIGHT,
+)
 from mixreg.search.course import Course
-from mixreg.search.levels import ENOUGH
-from mixreg.search.record import SAME_HEIGHT, Maximum, Record, chance_of_better
-from mixreg.search.stand_in import STEPS, stand_in
+from mixreg.search.record import Maximum, Record, chance_of_better
+from mixreg.search.stand_in import stand_in
 from mixreg.search.views import Meeting, View, ViewSearch
 
 Array = NDArray[np.float64]
-
-# What the fits of groups are shrunk to in each round, and how firmly: to the pooled fit (None),
-# or to what the leader (0) or a maximum behind it says of them. Firm around the pooled fit the
-# stand-in is steady, loose it tells more maxima apart (verbagg, k = 3; bank, k = 5); around good
-# fits it finds the best of bank, k = 4, which one random start in fifty does.
-PLAN = ((None, 3.0), (0, 3.0), (None, 0.5), (0, 3.0), (1, 3.0), (None, 1.0), (2, 3.0))
-# Share of the budget for stand-ins; what is left is for moves on the rows, without which 3 of 10
-# seeds reach the best of fifty random starts on bank, k = 5, and with which 7 do.
-SHARE = 0.6
-# Starts on the rows that challenge what stand-ins agreed on: these can be far from the rows.
-CHALLENGERS = 4
-# Rounds before a search may settle: the third finds the better of two twins (verbagg, k = 3).
-LEAST = 3
 
 
 class GroupedSearch(ViewSearch):
@@ -51,15 +46,15 @@ class GroupedSearch(ViewSearch):
     def run(self) -> Record:
         """Look for the best fit."""
         course = self.course(self.ladder.wide)
-        first = stand_in(course, course.whitening.pooled, PLAN[0][1])
+        first = stand_in(course, course.whitening.pooled, GROUP_PLAN[0][1])
         if first is None:
             return super().run()
         maxima: list[Maximum] = []
         failed, height, turn = 0, -np.inf, 0
-        while failed < len(PLAN) and not self.settled:
-            if turn and self.spent > SHARE * self.budget:
+        while failed < len(GROUP_PLAN) and not self.settled:
+            if turn and self.spent > GROUP_SHARE * self.budget:
                 break
-            if turn == LEAST:
+            if turn == GROUP_ROUNDS:
                 self.prepare(course)
                 maxima = self.join_tensors(course, maxima)
             view = first if turn == 0 else self.view(course, maxima, turn)
@@ -69,8 +64,8 @@ class GroupedSearch(ViewSearch):
             failed = 0 if now > height + SAME_HEIGHT else failed + 1
             height = max(now, height)
             sure = chance_of_better(maxima, self.starts_run) < ENOUGH
-            if turn >= LEAST and failed > 0 and sure:
-                maxima, beaten = self.challenged(course, maxima, CHALLENGERS)
+            if turn >= GROUP_ROUNDS and failed > 0 and sure:
+                maxima, beaten = self.challenged(course, maxima, GROUP_CHALLENGERS)
                 failed, self.settled = 0 if beaten else failed, not beaten
         if not self.settled and self.spent < self.budget:
             maxima = self.widen(course, maxima)
@@ -80,11 +75,11 @@ class GroupedSearch(ViewSearch):
 
     def view(self, course: Course, maxima: list[Maximum], number: int) -> View | None:
         """The stand-in of a round."""
-        around, firmness = PLAN[number % len(PLAN)]
+        around, firmness = GROUP_PLAN[number % len(GROUP_PLAN)]
         centre = course.whitening.pooled
         if around is not None:
             centre = self.said(course, maxima[min(around, len(maxima) - 1)])
-        self.spent += (STEPS + 1) * course.source.block.cost
+        self.spent += (GROUP_STEPS + 1) * course.source.block.cost
         return stand_in(course, centre, firmness)
 
     def said(self, course: Course, maximum: Maximum) -> Array:

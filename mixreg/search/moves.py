@@ -19,18 +19,15 @@ from mixreg.estimators.expectation import Posterior, normalise
 from mixreg.mixture.mixture import Mixture, pinned
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import from_responsibilities
+from mixreg.search.constants import (
+    MOVES,
+)
 from mixreg.search.course import Course
 from mixreg.sources import OneBlock
 from mixreg.sources.block import Block, GramBlock
 from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
-
-# Iterations that a move takes to its end, about, and those before it can be left behind.
-MOVE_COST, WARM_MOVES = 20, 10
-# Kinds of moves, in turn: on the benchmark's real sets (diamonds, bank) each of them
-# finds maxima that the others miss, and swaps find most.
-MOVES = ("swap", "merge", "swap", "split", "swap", "merge", "split", "shuffle")
 
 
 def seed_masks(

@@ -11,22 +11,16 @@ from scipy.spatial.distance import cdist
 
 from mixreg.estimators.loop import Fit
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.constants import (
+    CONTESTED,
+    LEFT_OPEN,
+    MOST_FINALISTS,
+    SAME_HEIGHT,
+    SAME_POINT,
+)
 from mixreg.search.tensor import TensorResult
 
 Array = NDArray[np.float64]
-
-# Two runs ended at one maximum if their linear predictors differ by less than
-# this many standard errors of one (root mean square), and ...
-SAME_POINT = 0.3
-# ... if the log-likelihoods they are heading for differ by less than this, and by what runs that
-# stop at a gain of TOLERANCE a row leave open: of many rows, runs to one maximum end as far apart
-# as this for each row (cps1988, k = 3: 0.04 to 0.2 of 28,155 rows).
-SAME_HEIGHT, LEFT_OPEN = 0.05, 5e-6
-
-# Maxima within this of the winner are run to the end; others, at most so many, only
-# where chance explains part of all ends (27 of 150 fits choose a chance line with 8 of them, 21
-# with 24; `draw_plain` of benchmarks/segments.py).
-CONTESTED, MOST_FINALISTS = 2.0, 24
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,14 @@ from numpy.typing import NDArray
 from mixreg.families import Gaussian
 from mixreg.families.statistics import unfold_triangle
 from mixreg.mixture.mixture import Mixture
+from mixreg.search.constants import (
+    CHEAPER,
+    GROUP_STEPS,
+    LARGEST,
+    LONGEST_STEP,
+    MOST_VALUES,
+    SPARE,
+)
 from mixreg.search.course import Course
 from mixreg.search.views import View, row_cost
 from mixreg.sources import Source
@@ -27,17 +35,6 @@ from mixreg.sources.base import Parts
 from mixreg.sources.block import Block, GramBlock
 
 Array = NDArray[np.float64]
-
-# Steps to a group's shrunken fit, and the longest of them (root mean square): with six steps
-# the search is no better (bank, k = 4 and 5).
-STEPS, LONGEST = 4, 1.0
-# A pass over stand-ins must be so many times cheaper than one over rows (randhie_visits, with
-# 3.4 rows a group, is just so), and need no more values than this.
-CHEAPER, MOST_VALUES = 3.0, 20_000_000
-# Larger informations and scores leave the range in which equations can be solved.
-LARGEST = 1e12
-# Squares that every row has beside those of the quadratic, so that none is negative.
-SPARE = 10.0
 
 
 @dataclass(frozen=True)
@@ -115,12 +112,12 @@ def stand_in(course: Course, centre: Array, firmness: float) -> View | None:
     expand = Expand(mixture, float(np.mean(course.whitening.dispersion)))
     points = np.array(np.broadcast_to(centre, (units, p)))
     prior = 0.0
-    for step in range(STEPS + 1):
+    for step in range(GROUP_STEPS + 1):
         parts = sample.with_columns(given=points).sweep(expand).join().T
         info, score = unfold_triangle(parts[:, :entries], p), parts[:, entries:]
         if not np.abs(parts).max() < LARGEST:
             return None
-        if step == STEPS:
+        if step == GROUP_STEPS:
             break
         prior = prior or firmness * float(np.trace(info.mean(axis=0))) / p
         if prior <= 0:
@@ -128,7 +125,7 @@ def stand_in(course: Course, centre: Array, firmness: float) -> View | None:
         pull = score - prior * (points - centre)
         change = np.linalg.solve(info + prior * np.eye(p), pull[..., None])[..., 0]
         length = np.sqrt(np.mean(change**2, axis=1, keepdims=True))
-        points += change * np.minimum(1.0, LONGEST / np.maximum(length, 1e-300))
+        points += change * np.minimum(1.0, LONGEST_STEP / np.maximum(length, 1e-300))
     cross = np.einsum("upq,uq->up", info, points) + score
     rows = course.source.block
     size = np.asarray(rows.size)

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.mixture.parameters import Parameters, log_gating
+from mixreg.search.constants import (
+    NOISE_GRID,
+)
 from mixreg.search.moments import (
     Moments,
     MomentSums,
@@ -24,9 +27,6 @@ from mixreg.sources import Source
 from mixreg.sources.standard import steady
 
 Array = NDArray[np.float64]
-
-# Shares of the largest possible noise variance that are tried in turn.
-NOISE_GRID = (0.0, 0.3, 0.6, 0.8, 0.95)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,18 +20,21 @@ from mixreg.estimators.loop import Control, Fit, iterate
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import make_starts
 from mixreg.search.chance import worth
+from mixreg.search.constants import (
+    FULL_EFFORT,
+    VIEW_MOVES,
+    VIEW_STARTS,
+    WARM_MOVES,
+)
 from mixreg.search.course import Course
 from mixreg.search.levels import Search
-from mixreg.search.moves import WARM_MOVES, kinds_of_moves, moved
+from mixreg.search.moves import kinds_of_moves, moved
 from mixreg.search.record import Maximum, distance, merged
 from mixreg.sources import OneBlock, of_block
 from mixreg.sources.block import GramBlock
 from mixreg.sources.standard import Whitening
 
 Array = NDArray[np.float64]
-
-# Starts and moves of a round on a view, with this n_init or more.
-STARTS, MOVES, FULL = 24, 24, 16
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,8 @@ class ViewSearch(Search):
 
     def look(self, course: Course, view: View, maxima: list[Maximum]) -> list[Maximum]:
         """Starts on a view, and moves from what is known, run to their ends."""
-        share = min(1.0, self.effort.n_init / FULL)
-        kinds = [self.cycle[i % len(self.cycle)] for i in range(max(2, int(share * STARTS)))]
+        share = min(1.0, self.effort.n_init / FULL_EFFORT)
+        kinds = [self.cycle[i % len(self.cycle)] for i in range(max(2, int(share * VIEW_STARTS)))]
         kinds, starts = make_starts(view, kinds, None, self.rng)
         fits = self.run_on(view, starts)
         self.rounds += 1
@@ -118,7 +121,7 @@ class ViewSearch(Search):
             self.set_budget(course, fits)
         found = [Maximum(fit, (kind,)) for kind, fit in zip(kinds, fits, strict=True)]
         if maxima:
-            count = max(2, int(share * MOVES))
+            count = max(2, int(share * VIEW_MOVES))
             asked = kinds_of_moves(self.moves, count, view.k)
             parents = np.sort(np.minimum(self.rng.geometric(0.5, count), len(maxima)) - 1)
             stacks = [

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
 from mixreg.families import Family
-from mixreg.jobs.solve import Problem
+from mixreg.jobs.problem import Problem
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.sources import Source

@@ -16,7 +16,7 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.families import Family, Joint, make_families, make_family
-from mixreg.jobs.solve import surrogate
+from mixreg.jobs.ladder import surrogate
 from mixreg.mixture.gate import make_gate
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture

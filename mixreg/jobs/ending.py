@@ -1,0 +1,256 @@
+"""How a fit ends: the best of the finalists, at its maximum, with all that is reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.estimators import Control, Fit, Newton, iterate
+from mixreg.estimators.altmin import EXACT, HardGate
+from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
+from mixreg.estimators.loop import Progress
+from mixreg.estimators.runs import (
+    has_many,
+    run_altmin,
+    run_em,
+    standard_layout,
+)
+from mixreg.exact.certificate import certified, find_own_rows
+from mixreg.exact.reasons import Reason, find_reasons, tight_components
+from mixreg.inference.averages import GateSums, average_gate
+from mixreg.inference.last_pass import ending_sums, last_pass
+from mixreg.jobs.problem import Options, Solution
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
+from mixreg.search.candidates import (
+    numbered,
+)
+from mixreg.search.chance import milder, ranked, suspects, tightness, worth
+from mixreg.search.constants import EMPTY
+from mixreg.search.course import Course, race
+from mixreg.search.moves import swapped
+from mixreg.search.record import Record
+from mixreg.search.tensor import TensorResult
+from mixreg.sources import Source
+from mixreg.sources.standard import Whitening
+
+Array = NDArray[np.float64]
+
+# A component that holds less than this many rows, of average weight, has emptied.
+EMPTY_ROWS = 1.0
+# A component with more units than this, by its weight, has surely not.
+MANY_UNITS = 10.0
+# Fits that differ by less, but for what chance explains of them, are as good as each other
+# (`python -m benchmarks search --chance`).
+ALIKE = 10.0
+# Beyond so many rows, at most so many finalists are run to the end.
+MANY_ROWS, FEWER = 20_000, 8
+# Newton steps that finish a gate on hard labels.
+GATE = Control(max_iter=50, tol=1e-14)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Where a run ended, and the sums there if a pass was made.
+
+    Attributes
+    ----------
+    fit : Fit
+    soft : MixtureStatistics or None
+    gate : GateSums or None
+    """
+
+    fit: Fit
+    soft: MixtureStatistics | None = None
+    gate: GateSums | None = None
+
+
+def at_the_maximum(source: Source, mixture: Mixture, fit: Fit) -> Ended:
+    """The fit with a last Newton step taken, if it ended near a maximum within bounds."""
+    if fit.reason != "converged" or mixture.family.bound_binds(fit.params):
+        return Ended(fit)
+    # Where rows are many the run has settled, and information of all costs as much as ten passes.
+    if not (fit.settled or has_many(source, mixture)):
+        newton = Newton(mixture, standard_layout(mixture, fit.params), source.row_weight)
+        sums = newton.sweep(source, 0, fit.params.stacked())
+        fit = replace(fit, params=newton.close(sums, fit.params), settled=True)
+    if mixture.gate.closed_form:
+        return Ended(fit)
+    return Ended(fit, *ending_sums(source, mixture, fit.params))
+
+
+def best_end(
+    source: Source,
+    mixture: Mixture,
+    starts: list[Parameters],
+    contested: int,
+    run: Any,
+    control: Control,
+    progress: Progress | None,
+) -> Fit:
+    """Run the finalists to the end, on all rows; the best of them.
+
+    Parameters
+    ----------
+    starts : list of Parameters
+        What the search found, best first.
+    contested : int
+        So many are run in any case; others, and at last milder starts, only
+        while chance explains part of every end.
+    """
+    ends: list[Fit] = []
+    most = len(starts) if source.rows <= MANY_ROWS else FEWER
+    for number, start in enumerate(starts[:most]):
+        if number >= contested and not is_accident(source, mixture, ends):
+            break
+        ends.append(run(source, mixture, start, control, progress))
+        if run is run_altmin:
+            break
+    if len(ends) == 1:
+        return ends[0]
+    order = ranked(source, mixture, ends, source.row_weight)
+    free = mixture.family.collapses and mixture.exchangeable
+    if free and is_accident(source, mixture, ends):
+        # The search saw accidents only: there are milder fits, which it had no reason to look for.
+        ends += [run(source, mixture, s, control, progress) for s in milder(order[0].params)]
+        order = ranked(source, mixture, ends, source.row_weight)
+    if mixture.family.collapses and is_accident(source, mixture, ends):
+        # What is left of each is a fit with a component less: of those that are as good
+        # without it, take the one with the mildest accident.
+        value = worth(source, mixture, order, source.row_weight)
+        if value[0] < -EMPTY:
+            # A wild response leaves no numbers to compare: the search has its way.
+            return ends[0]
+        alike = [end for end, v in zip(order, value, strict=True) if v >= value[0] - ALIKE]
+        return max(alike, key=lambda end: round(tightness(end.params), 3))
+    return order[0]
+
+
+def is_accident(source: Source, mixture: Mixture, ends: list[Fit]) -> bool:
+    """Whether chance explains part of every fit."""
+    values = worth(source, mixture, ends, source.row_weight)
+    return all(v < end.objective for v, end in zip(values, ends, strict=True))
+
+
+def renumbered(source: Source, mixture: Mixture, params: Parameters) -> Parameters:
+    """The same mixture with components numbered as known labels say."""
+    units = source.labelled()
+    if not units.size:
+        return params
+    return numbered(source.take_units(units), mixture, params.stacked()).run(0)
+
+
+def settled_numbers(source: Source, mixture: Mixture, fit: Fit, run: Any, control: Control) -> Fit:
+    """Run again where a fit ended with numbers that known labels speak against."""
+    other = renumbered(source, mixture, fit.params)
+    if np.array_equal(other.coef, fit.params.coef):
+        return fit
+    again = run(source, mixture, other, control)
+    return again if again.objective > fit.objective else fit
+
+
+def emptied(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
+    """Components that hold next to no rows."""
+    size = sums.family.size[:, 0]
+    return np.flatnonzero(size < EMPTY_ROWS * size.sum() / rows)
+
+
+def revive(
+    source: Source, course: Course, end: Ended, options: Options, rng: np.random.Generator
+) -> tuple[Ended, int]:
+    """Seed components that emptied somewhere else, a few times; keep what is better."""
+    hard, mixture, fit = options.method == "altmin", course.mixture, end.fit
+    task = HardAssignment(mixture) if hard else SoftAssignment(mixture)
+    run = run_altmin if hard else run_em
+    least = fit.params.weights[: fit.params.k].min() * source.total_weight
+    if not hard and mixture.gate.closed_form and least > MANY_UNITS:
+        # Weights are shares of the units, at the end of EM: no pass is needed to tell.
+        return end, 0
+    sums = end.soft if end.soft is not None else source.sweep(task, fit.params.stacked())
+    tries = 0
+    while tries < 3 and fit.params.k > 1 and emptied(sums, source.rows).size:
+        tries += 1
+        data = course.source
+        removed = np.resize(emptied(sums, source.rows), 12)
+        starts = swapped(data, mixture, course.whitening, fit.params, removed, rng)
+        ends = race(course, starts)
+        best = ranked(data, mixture, ends, course.rows)[0]
+        new = run(source, mixture, best.params, options.control)
+        new_sums = source.sweep(task, new.params.stacked())
+        if new_sums.objective[0] > sums.objective[0]:
+            fit, sums, end = new, new_sums, at_the_maximum(source, mixture, new)
+    return end, tries
+
+
+def finish(
+    source: Source,
+    mixture: Mixture,
+    end: Ended,
+    method: str,
+    tensors: tuple[TensorResult, ...],
+    record: Record | None,
+    revived: int,
+    whitening: Whitening,
+    errors: bool,
+) -> Solution:
+    """Order the components and add up what is reported where the fit ended."""
+    family, fit, params = mixture.family, end.fit, end.fit.params
+    chance: tuple[int, ...] = ()
+    exact = False
+    if method == "altmin" or fit.reason == "exact":
+        hard = source.sweep(HardAssignment(mixture), params.stacked())
+        exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None
+    if method == "altmin":
+        params = weighed(source, mixture, params, hard)
+    if mixture.exchangeable:
+        gate = end.gate if end.gate is not None else average_gate(source, mixture.gate, params)
+        params = params.by_weight(gate.average)
+    # What is reported is the likelihood at the parameters as the user gets them.
+    params = params if exact else whitening.from_user(whitening.to_user(params))
+    last = last_pass(source, mixture, params, method == "altmin", exact, errors)
+    objective = np.inf if exact else float(last.soft.objective[0])
+    empty = tuple(int(j) for j in emptied(last.soft, source.rows)) if params.k > 1 else ()
+    if not exact:
+        chance = suspects(source, mixture, params)
+    history, reason = fit.history, fit.reason
+    if method == "em" and not exact:
+        history = np.append(history[:-1], objective)
+    proved = False
+    if exact:
+        own = find_own_rows(source, mixture, params, whitening)
+        proved = certified(own, mixture, params, whitening)
+        reason = "exact"
+        history = np.append(history, np.inf) if method == "em" else history
+    binds = family.bound_binds(params)
+    reasons: tuple[Reason, ...] = ()
+    if family.certifies and (binds or (exact and not proved)):
+        tight = tight_components(params, exact, family.variance_ratio)
+        reasons = find_reasons(source, mixture, params, whitening, tight, exact)
+    return Solution(
+        Fit(params, objective, history, reason, fit.n_iter),
+        exact,
+        proved,
+        tensors,
+        record,
+        binds,
+        empty,
+        revived,
+        chance,
+        last,
+        reasons=reasons,
+    )
+
+
+def weighed(
+    source: Source, mixture: Mixture, params: Parameters, hard: MixtureStatistics
+) -> Parameters:
+    """Dispersions and weights from hard labels, which AltMin does without."""
+    dispersion = mixture.family.label_dispersions(hard.family, params)
+    params = replace(params, dispersion=dispersion)
+    if not mixture.gate.closed_form:
+        gate: Parameters = iterate(source, HardGate(mixture), params.stacked(), GATE)[0].params
+        return gate
+    return replace(params, gating=mixture.gate.update(hard.count, hard.gate, params)[:, 0])

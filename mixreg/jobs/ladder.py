@@ -1,0 +1,113 @@
+"""The levels of a search: rows drawn, in standard coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.estimators import EM, Control, iterate
+from mixreg.jobs.problem import Problem
+from mixreg.mixture.mixture import Mixture
+from mixreg.search.candidates import (
+    feasible,
+)
+from mixreg.search.course import Course
+from mixreg.search.effort import Ladder, first_rows
+from mixreg.search.rounds import decompositions
+from mixreg.search.tensor import TensorResult
+from mixreg.sources import Source
+from mixreg.sources.base import condensing_pays
+from mixreg.sources.block import Block
+from mixreg.sources.outliers import drawn_in
+from mixreg.sources.standard import Whitening, steady
+from mixreg.sources.tasks import response_sizes
+
+Array = NDArray[np.float64]
+
+# Rows whose moments are reported; the search looks at those of its first level.
+MOMENT_ROWS = 100_000
+# What a search on shared rows may cost, over what one on rows may (bank of the benchmark).
+OF_SHARED = 0.8
+
+
+def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
+    """The levels of a search, and how their rows are made."""
+    raw, mixture, k = problem.source, problem.mixture, problem.k
+    plain = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
+    cost = plain
+    if raw.has("repeats"):
+        cost, plain = raw.cost, int(OF_SHARED * plain)
+    rows = first_rows(raw.rows, raw.units, cost, k, raw.columns, mixture.family.linear)
+    whitening = problem.whitening
+    if whitening.linear is not None:
+        small = drawn(raw, rows, rng).standard(whitening)
+        whitening = pooled_fit(small, mixture, whitening)
+
+    def make(size: int, rng: np.random.Generator) -> Course:
+        part = drawn(raw, size, rng)
+        sample = linear = part.standard(whitening)
+        if whitening.linear is not None:
+            linear = surrogate(part, mixture).standard(whitening.linear)
+        return Course(mixture, sample, linear, whitening, k)
+
+    return Ladder(make, rows, raw.rows, cost, plain)
+
+
+def drawn(source: Source, rows: int, rng: np.random.Generator) -> Source:
+    """A sample by the generator's next seed; all rows take none."""
+    return source if rows >= source.rows else source.sample(rows, int(rng.integers(2**63)))
+
+
+def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:
+    """Decompositions of the moments of the data, of many rows at most."""
+    rng = np.random.default_rng(seed)
+    raw, mixture, counted = problem.source, problem.mixture, problem.source.counted()
+    raw = raw if counted is None else raw.take_units(counted)
+    near = raw if mixture.background is None else drawn_in(raw, mixture.family)
+    ladder = make_ladder(replace(problem, source=near), rng)
+    return decompositions(ladder.make(MOMENT_ROWS, rng), rng)[1]
+
+
+def surrogate(source: Source, mixture: Mixture) -> Source:
+    """The rows with a response on the scale of the linear predictor."""
+    return source.mapped(Surrogate(mixture, source.sweep(response_sizes).mean))
+
+
+@dataclass(frozen=True, slots=True)
+class Surrogate:
+    """A response for linear regressions in place of a family's own.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    sizes : (responses,) array
+        Mean absolute value of each response, of all rows.
+    """
+
+    mixture: Mixture
+    sizes: Array
+
+    def __call__(self, block: Block) -> Block:
+        """The block with that response."""
+        sizes = block.trials
+        if block.opens is not None:
+            counts = np.diff(block.sets, append=block.rows)
+            sizes = np.repeat(counts, counts).astype(float)
+        y = self.mixture.family.stand_in(block.y, sizes, self.sizes)
+        y = y if block.offset is None else y - block.offset
+        return replace(block, y=np.asarray(y, dtype=float), offset=None, trials=None)
+
+
+def pooled_fit(sample: Source, mixture: Mixture, whitening: Whitening) -> Whitening:
+    """Put the family's own fit of one component in place of the linear one."""
+    if whitening.linear is None:
+        return whitening
+    one = Mixture(mixture.family)
+    safe = whitening.linear.lift(np.zeros_like(whitening.pooled))
+    start = feasible(sample, one, whitening.start(1), safe)
+    plain = sample.with_columns(z=None, known=None)
+    fit = iterate(plain, EM(one), start.stacked(), Control(50, 1e-8))[0]
+    pooled, spread = steady(fit.params.coef[0]), steady(fit.params.dispersion[0])
+    return replace(whitening, pooled=pooled, dispersion=spread)

@@ -1,0 +1,122 @@
+"""What is to be fitted, how, and what came of it, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.estimators import Control, Fit
+from mixreg.estimators.beliefs import Beliefs
+from mixreg.estimators.priors import Priors
+from mixreg.exact.reasons import Reason
+from mixreg.inference.last_pass import LastPass
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
+from mixreg.search.effort import Effort
+from mixreg.search.record import Record
+from mixreg.search.tensor import TensorResult, TensorStart
+from mixreg.sources import Source
+from mixreg.sources.standard import Whitening
+
+Array = NDArray[np.float64]
+Method = Literal["em", "altmin", "vb"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `fit` was asked to do.
+
+    Attributes
+    ----------
+    method : {"em", "altmin", "vb"}
+    init : "auto", "random", TensorStart, or a start
+        A start is responsibilities (k, units) or `Parameters` in standard
+        coordinates.
+    effort : Effort
+    control : Control
+    seed : int
+    resample : int or None
+        Number of fresh samples for AltMin.
+    priors : Priors
+        For variational Bayes.
+    """
+
+    method: Method
+    init: str | TensorStart | Parameters | Array
+    effort: Effort
+    control: Control
+    seed: int
+    resample: int | None = None
+    priors: Priors = field(default_factory=Priors)
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A finished fit in standard coordinates, with what was learnt on the way.
+
+    Attributes
+    ----------
+    fit : Fit
+        Components ordered by weight; objective is the log-likelihood.
+    exact : bool
+        Zero loss: every row lies on a component.
+    certified : bool
+        Zero loss, and no other components can fit every row: these are the
+        components. See `exact/certificate.py`.
+    tensors : tuple of TensorResult
+        Decompositions of the moments, one for each trial noise variance.
+    search : Record or None
+    binds : bool
+        Whether the bound on the variances binds.
+    empty : tuple of int
+        Components (from 0) that stayed empty.
+    revived : int
+        Times that an empty component was seeded again.
+    suspects : tuple of int
+        Components (from 0) that may be accidents of a few rows.
+    last : LastPass
+        What the rows add up to where it ended.
+    beliefs : Beliefs or None
+        The posterior, of variational Bayes.
+    elbo : float or None
+        Its evidence lower bound.
+    reasons : tuple of Reason
+        Why components are at the bound on the variances, or exact without a
+        certificate; of linear regressions with one response.
+    """
+
+    fit: Fit
+    exact: bool
+    certified: bool
+    tensors: tuple[TensorResult, ...]
+    search: Record | None
+    binds: bool
+    empty: tuple[int, ...]
+    revived: int
+    suspects: tuple[int, ...]
+    last: LastPass
+    beliefs: Beliefs | None = None
+    elbo: float | None = None
+    reasons: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All that a fit needs, and nothing that cannot be sent to another process.
+
+    Attributes
+    ----------
+    source : Source
+        Rows with the user's columns.
+    mixture : Mixture
+    whitening : Whitening
+    k : int
+    """
+
+    source: Source
+    mixture: Mixture
+    whitening: Whitening
+    k: int

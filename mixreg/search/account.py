@@ -1,0 +1,131 @@
+"""What a search spends, and what it may."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from mixreg.estimators.loop import Fit, Progress
+from mixreg.mixture.parameters import Parameters
+from mixreg.search.constants import (
+    BATCHES,
+    BESIDE,
+    FINAL_EACH,
+    LEAST_BATCH,
+    MORE_IF_SCARCE,
+    MORE_ITERATIONS,
+    MORE_ON_LATTICE,
+    MOST_BATCH,
+    MOVE_COST,
+    PASS,
+    SCARCE,
+    WARM,
+)
+from mixreg.search.course import Course, race
+from mixreg.search.effort import Effort, Ladder, row_work
+from mixreg.search.record import Maximum
+
+
+class Account:
+    """The levels of a search, runs on them, and what these cost.
+
+    Costs are counted, not timed: rows times iterations. The same call gives the same result.
+
+    Attributes
+    ----------
+    spent, budget : float
+        What was spent, and what may be.
+    each : float
+        Iterations of a move, about.
+    levels : list of int
+        Rows of each level so far.
+    """
+
+    # What a search of this kind may cost, over what one on rows may.
+    of_plain: ClassVar[float] = 1.0
+
+    def __init__(
+        self,
+        ladder: Ladder,
+        effort: Effort,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+    ) -> None:
+        self.ladder, self.effort, self.rng, self.progress = ladder, effort, rng, progress
+        self.spent = self.budget = 0.0
+        self.each = float(MOVE_COST)
+        self.starts_run = 0
+        self.levels: list[int] = []
+
+    @cached_property
+    def top(self) -> Course:
+        """All rows."""
+        return self.ladder.make(self.ladder.rows, self.rng)
+
+    def course(self, rows: int) -> Course:
+        """Rows drawn for a level, or all of them."""
+        if rows not in self.levels:
+            self.levels.append(rows)
+        return self.top if rows == self.ladder.rows else self.ladder.make(rows, self.rng)
+
+    def race(
+        self,
+        course: Course,
+        stack: Parameters,
+        there: Sequence[Maximum] = (),
+        warm: int = WARM,
+    ) -> list[Fit]:
+        """Run EM to the end, but for runs that cannot reach the best; pay for it."""
+        height = max((m.fit.objective for m in there), default=-np.inf)
+        fits = race(course, stack, height, warm)
+        self.pay(course, fits)
+        if self.progress is not None:
+            self.progress(self.starts_run, max(fit.objective for fit in fits))
+        return fits
+
+    def pay(self, course: Course, fits: Sequence[Fit]) -> None:
+        """Count rows times iterations: counted, not timed, the same call gives the same result."""
+        self.charge(course.source.block.cost, fits)
+
+    def charge(self, rows: float, fits: Sequence[Fit]) -> None:
+        """Count runs in one stack, which share what a pass costs beside its rows."""
+        passes = [fit.n_iter + 1 for fit in fits]
+        self.spent += rows * sum(passes) + self.overhead * max(passes)
+
+    @property
+    def overhead(self) -> float:
+        """What a pass costs whatever the rows, in rows."""
+        return PASS / row_work(self.top.k, self.top.sample.columns)
+
+    def affords(self, course: Course, runs: int) -> bool:
+        """Whether so many runs would not overdraw the budget."""
+        each = runs * course.source.block.cost + self.overhead
+        return self.spent + self.each * each < self.budget
+
+    def batch(self, course: Course) -> int:
+        """Moves of a batch, so that what is left pays for a few of them."""
+        left = (self.budget - self.spent) / self.each - (1 + BATCHES) * self.overhead
+        left /= (1 + BATCHES) * course.source.block.cost
+        return int(np.clip(left, LEAST_BATCH, MOST_BATCH))
+
+    def set_budget(self, course: Course, fits: list[Fit]) -> None:
+        """What the search may cost, by what plain starts on all rows would."""
+        iterations = float(np.mean([fit.n_iter for fit in fits])) + 1
+        k, p = fits[0].params.coef.shape
+        plain = self.ladder.plain * (MORE_ITERATIONS * iterations + FINAL_EACH * k * p)
+        beside = MORE_ITERATIONS * iterations * self.overhead + BESIDE / row_work(k, p)
+        plain = plain * self.top.stack_gain + beside
+        self.budget = self.of_plain * self.effort.runs * plain
+        if self.scarce(course):
+            self.budget *= MORE_IF_SCARCE
+        elif course.lattice:
+            self.budget *= MORE_ON_LATTICE
+
+    def scarce(self, course: Course) -> bool:
+        """Whether rows are so few that only an exact fit means much."""
+        p, mixture = course.sample.columns, course.mixture
+        few = course.sample.rows < SCARCE * course.k * p
+        return mixture.family.certifies and mixture.background is None and few

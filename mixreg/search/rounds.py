@@ -1,0 +1,201 @@
+"""Rounds of starts, run to their ends; and the hunt for an exact fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.estimators.altmin import AltMin
+from mixreg.estimators.em import EM
+from mixreg.estimators.loop import Fit, Progress, iterate
+from mixreg.mixture.parameters import Parameters
+from mixreg.search.account import Account
+from mixreg.search.candidates import bred, feasible, make_starts, numbered
+from mixreg.search.constants import (
+    ANNEAL,
+    ANNEAL_LONG,
+    BEST,
+    CYCLE,
+    FOR_EXACT,
+    HARD,
+    MOMENT_ROWS,
+    PROMISING,
+    ROUND,
+)
+from mixreg.search.course import Course
+from mixreg.search.effort import Effort, Ladder
+from mixreg.search.moments import TakeDeviations, deviation_subspace
+from mixreg.search.record import Maximum
+from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
+from mixreg.sources import Swept
+from mixreg.sources.standard import Whitening, steady
+
+Array = NDArray[np.float64]
+
+
+def find_subspace(sample: Swept, whitening: Whitening, k: int) -> Array:
+    """The directions in which components differ from the pooled fit."""
+    task = TakeDeviations(whitening.has_constant, whitening.pooled, whitening.variance)
+    return steady(deviation_subspace(sample.sweep(task), whitening.has_constant, k))
+
+
+def decompositions(
+    course: Course, rng: np.random.Generator
+) -> tuple[Array, tuple[TensorResult, ...]]:
+    """Subspace of the components, and the moments decomposed within it."""
+    linear, white, k = course.linear, course.linear_whitening, course.k
+    subspace = find_subspace(linear, white, k)
+    span = np.linalg.qr(np.column_stack([white.pooled, subspace]))[0]
+    options = TensorStart(n_starts=30 * k, n_iter=20)
+    return subspace, tuple(tensor_results(linear, white.has_constant, k, options, rng, within=span))
+
+
+class Rounds(Account):
+    """Starts of several kinds, a round at a time.
+
+    Attributes
+    ----------
+    tensors : tuple of TensorResult
+        What the tensor start found.
+    subspace : (p, r) array or None
+        Where components deviate from the pooled fit, by the moments.
+    starts_run, rounds : int
+        How many so far.
+    """
+
+    def __init__(
+        self,
+        ladder: Ladder,
+        effort: Effort,
+        rng: np.random.Generator,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(ladder, effort, rng, progress)
+        self.tensors: tuple[TensorResult, ...] = ()
+        self.subspace: Array | None = None
+        self.rounds = 0
+        self.begun: set[int] = set()
+
+    def prepare(self, course: Course) -> None:
+        """Moments: of many rows, because they cost one pass."""
+        if not course.mixture.family.moments:
+            return
+        rows = self.ladder.rows
+        if course is not self.top:
+            course = self.top if rows <= MOMENT_ROWS else self.ladder.make(MOMENT_ROWS, self.rng)
+        self.subspace, self.tensors = decompositions(course, self.rng)
+
+    def round(
+        self,
+        course: Course,
+        there: Sequence[Maximum] = (),
+        count: int = ROUND,
+        certifies: bool = True,
+    ) -> tuple[list[Maximum], Fit | None]:
+        """A round of starts run to the end on the rows of a course; or one that is exact.
+
+        A common variance that shrinks as the fit improves is an annealing
+        schedule for free; free variances come after it. Random labels go
+        without it. Where fewer rows had no exact fit, more have none: then
+        none need be certified.
+        """
+        kinds, starts = self.make_round(course, count)
+        mixture = course.mixture
+        cold = np.array([kind == "labels" for kind in kinds])
+        stacks = [starts.take(cold)] if cold.any() else []
+        if not cold.all():
+            common = iterate(course.source, EM(mixture.common()), starts.take(~cold), ANNEAL)
+            self.pay(course, common)
+            exact = certify(course, common) if certifies else None
+            if exact is not None:
+                return [], exact
+            stacks.append(stack_of(common))
+        order = [*np.flatnonzero(cold), *np.flatnonzero(~cold)]
+        fits = self.race(course, Parameters.concatenate(stacks), there)
+        self.rounds += 1
+        self.starts_run += len(kinds) - max(0, kinds.count("tensor") - 1)
+        if not self.budget:
+            self.set_budget(course, fits)
+        pairs = [(kinds[i], fit) for i, fit in zip(order, fits, strict=True)]
+        tensors = [fit for kind, fit in pairs if kind == "tensor"]
+        best = max(tensors, key=lambda fit: fit.objective, default=None)
+        # Runs that were abandoned ended at no maximum; they count as starts. Of the tensor's
+        # starts, which are not independent, the best counts.
+        return [
+            Maximum(fit, () if kind == "tensor" and fit is not best else (kind,))
+            for kind, fit in pairs
+            if fit.reason != "abandoned"
+        ], None
+
+    def make_round(self, course: Course, count: int) -> tuple[list[str], Parameters]:
+        """Starts of several kinds, the tensor's among the first."""
+        cycle = [kind for kind in CYCLE if kind != "subspace" or self.subspace is not None]
+        done, first = self.starts_run, course.sample.rows not in self.begun and self.tensors
+        self.begun.add(course.sample.rows)
+        many = min(count, self.effort.starts - done) - bool(first)
+        kinds = [cycle[i % len(cycle)] for i in range(done, done + many)]
+        if not first:
+            return make_starts(course, kinds, self.subspace, self.rng)
+        tensor = self.tensor_starts(course)
+        made = ["tensor"] * len(self.tensors)
+        if not kinds:
+            return made, tensor
+        others, starts = make_starts(course, kinds, self.subspace, self.rng)
+        return made + others, Parameters.concatenate([tensor, starts])
+
+    def tensor_starts(self, course: Course) -> Parameters:
+        """A stack of the tensor's starts, one for each trial noise variance."""
+        variance = 0.5 * course.linear_whitening.variance
+        stack = [
+            course.lift(start_from(t, course.k, variance, self.rng).stacked()) for t in self.tensors
+        ]
+        tensor = Parameters.concatenate(stack)
+        tensor = feasible(course.source, course.mixture, tensor, course.whitening.pooled)
+        return numbered(course.source, course.mixture, tensor)
+
+    def anneal(self, course: Course) -> Fit | None:
+        """Look for an exact fit only: many starts with a common variance.
+
+        The best of them know more of where to look than moments do: the next are
+        bred from them, until that leads no higher.
+        """
+        best: list[Fit] = []
+        height = -np.inf
+        while self.spent < FOR_EXACT * self.budget:
+            if best:
+                starts = bred(course, best, 2 * ROUND, self.rng)
+            else:
+                kinds = ["random"] if self.subspace is None else ["subspace", "random"]
+                _, starts = make_starts(course, 2 * ROUND * kinds, self.subspace, self.rng)
+            fits = iterate(course.source, EM(course.mixture.common()), starts, ANNEAL_LONG)
+            self.pay(course, fits)
+            exact = certify(course, fits)
+            if exact is not None:
+                return exact
+            fits = sorted(fits, key=lambda fit: -fit.objective)
+            higher, height = fits[0].objective > height, fits[0].objective
+            best = fits[: max(1, len(fits) // BEST)] if higher else []
+            height = height if higher else -np.inf
+        return None
+
+
+def stack_of(fits: Sequence[Fit]) -> Parameters:
+    """Where fits ended, as a stack."""
+    return Parameters.concatenate([fit.params.stacked() for fit in fits])
+
+
+def certify(course: Course, fits: list[Fit]) -> Fit | None:
+    """Finish the best runs with hard labels; return one that reaches zero loss."""
+    if not course.mixture.family.certifies or course.mixture.background is not None:
+        return None
+    sample, source, hard = course.sample, course.source, AltMin(course.mixture.common())
+    order = np.argsort([-fit.objective for fit in fits])[:3]
+    for fit in iterate(source, hard, stack_of([fits[i] for i in order]), HARD):
+        if -fit.objective > PROMISING * sample.row_weight:
+            continue
+        done = iterate(sample, hard, fit.params.stacked(), HARD)[0]
+        if done.reason == "exact":
+            return done
+    return None
