@@ -163,7 +163,7 @@ class MixReg(Declaration):
         progress : bool
             Show a progress bar.
         """
-        source, units, white = self.source, self.units, self.whitening
+        source, white = self.source, self.whitening
         start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
         check_cov_type(cov_type, method)
@@ -171,7 +171,7 @@ class MixReg(Declaration):
             raise InputError(
                 "method='altmin' has no background component; use method='em', or noise=False"
             )
-        clusters = cluster_codes(cov_type, cov_kwds, units, self.kept, self.nobs)
+        clusters = cluster_codes(cov_type, cov_kwds, self.rows)
         problem, counted = self.problem(), source.counted()
         if counted is not None:
             # Units that do not count are left out of the fit, not of the labels.

@@ -336,7 +336,7 @@ def _job(model: MixReg, n_init: Any, seed: Any, fit: dict[str, Any]) -> Job:
     options = Options("em", start, effort, control, whole("seed", seed, 0))
     cov_type = fit["cov_type"]
     check_cov_type(cov_type, "em")
-    clusters = cluster_codes(cov_type, fit["cov_kwds"], model.units, model.kept, model.nobs)
+    clusters = cluster_codes(cov_type, fit["cov_kwds"], model.rows)
     problem, counted = model.problem(), source.counted()
     if counted is not None:
         problem = replace(problem, source=source.take_units(counted))

@@ -5,14 +5,19 @@ is no longer needed fails the test too.
 """
 
 import ast
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import mixreg
+from mixreg import MixReg
 from mixreg.sources import base, memory
-from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS
+from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block, GramBlock
 
 ROOT = Path(mixreg.__file__).parent
 TREES = {
@@ -125,3 +130,43 @@ def test_columns_are_compared_in_one_place():
         path for path, tree in TREES.items() if {"ROW_FIELDS", "UNIT_FIELDS"} & set(names(tree))
     }
     assert found == COMPARE_COLUMNS
+
+
+def modules_met(rows: int, run: Callable[[], None]) -> set[str]:
+    """Modules of which a function is called with something that runs along the rows."""
+    met: set[str] = set()
+
+    def along(value: Any) -> bool:
+        if isinstance(value, Block | GramBlock):
+            return True
+        if isinstance(value, list | tuple):
+            return any(along(each) for each in value)
+        return rows in np.shape(value) if hasattr(value, "shape") else False
+
+    def look(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(ROOT)):
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            if any(along(frame.f_locals.get(name)) for name in names):
+                met.add(str(Path(code.co_filename).relative_to(ROOT)))
+
+    sys.setprofile(look)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return met
+
+
+def test_a_row_meets_few_modules_on_its_way():
+    # A prime number of rows, so that no other array has as many.
+    rng, rows = np.random.default_rng(0), 997
+    data = pd.DataFrame(rng.standard_normal((rows, 2)), columns=["x1", "x2"])
+    data["y"] = rng.choice([-1, 1], rows) * data.x1 + 0.3 * rng.standard_normal(rows)
+
+    def run() -> None:
+        str(MixReg.from_formula("y ~ x1 + x2", data, k=2).fit().summary())
+
+    met = modules_met(rows, run)
+    assert "families/gaussian.py" in met
+    assert len(met) <= 25, sorted(met)

@@ -21,8 +21,8 @@ from mixreg.search.candidates import one_hot
 from mixreg.search.effort import Effort
 from mixreg.search.tensor import TensorStart
 from mixreg.table.checks import number, whole
+from mixreg.table.own_rows import OwnRows
 from mixreg.table.parts import Parts
-from mixreg.table.units import Units
 
 Array = NDArray[np.float64]
 
@@ -183,11 +183,7 @@ def start_from_labels(labels: NDArray[Any], model: Parts) -> Array:
 
 
 def cluster_codes(
-    cov_type: str,
-    cov_kwds: dict[str, Any] | None,
-    units: Units,
-    kept: NDArray[np.bool_],
-    rows: int,
+    cov_type: str, cov_kwds: dict[str, Any] | None, rows: OwnRows
 ) -> NDArray[np.intp] | None:
     """Cluster of each unit, numbered from 0; None unless cov_type is "cluster"."""
     kwds = dict(cov_kwds or {})
@@ -206,12 +202,12 @@ def cluster_codes(
             "column, pass data['column']"
         )
     codes = pd.factorize(np.asarray(groups))[0]
-    codes = codes[kept] if len(codes) == len(kept) else codes
-    if len(codes) != rows:
-        raise InputError(f"cov_kwds['groups'] has length {len(codes)}; give {rows}")
+    codes = codes[rows.kept] if len(codes) == len(rows.kept) else codes
+    if len(codes) != len(rows.index):
+        raise InputError(f"cov_kwds['groups'] has length {len(codes)}; give {len(rows.index)}")
     if (codes < 0).any():
         raise InputError("cov_kwds['groups'] has missing values; fill them")
-    codes = units.to_units(codes, "cov_kwds['groups'] vary")
+    codes = rows.units.to_units(codes, "cov_kwds['groups'] vary")
     return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
 
 

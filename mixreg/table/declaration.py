@@ -77,7 +77,9 @@ class Declaration(Parts):
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         columns = known_by_group(given, frame, None)
         gates.check_index(concomitant, exog, endog)
-        usable = _both(columns.usable(), gates.usable_rows(concomitant, None, None, missing))
+        usable = columns.usable()
+        if concomitant is not None:
+            usable = _both(usable, gates.usable_rows(concomitant, None, None, missing))
         design, table = designs.from_arrays(endog, exog, missing, usable, made.takes_trials)
         table, gate = whole_sets(table, columns, made), None
         if concomitant is not None:
@@ -164,7 +166,8 @@ class Declaration(Parts):
                 raise InputError(f"subset={subset!r} chooses no rows of data")
             frame, columns = frame[mask], [one.choose(mask) for one in columns]
             usable = None if usable is None else usable[mask]
-        usable = _both(usable, gates.usable_rows(concomitant, frame, environment, missing))
+        if concomitant is not None:
+            usable = _both(usable, gates.usable_rows(concomitant, frame, environment, missing))
         names = [one.names() for one in each]
         parts = read_formulas(
             formulas, families, columns, names, frame, environment, missing, usable
