@@ -141,7 +141,7 @@ def modules_met(rows: int, run: Callable[[], None]) -> set[str]:
             return True
         if isinstance(value, list | tuple):
             return any(along(each) for each in value)
-        return rows in np.shape(value) if hasattr(value, "shape") else False
+        return isinstance(value, np.ndarray | pd.DataFrame | pd.Series) and rows in value.shape
 
     def look(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
