@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.priors import Priors
-from mixreg.inference.estimate import Estimate, fit_problem
+from mixreg.inference.estimate import Estimate
 from mixreg.inference.information import TakeInformation
-from mixreg.jobs.options import check_cov_type, cluster_codes, flat, make_options, make_start
+from mixreg.jobs.job import make_job
+from mixreg.jobs.options import check_cov_type, flat, make_options, make_start
 from mixreg.jobs.problem import Options, Solution
 from mixreg.ppl.pymc_model import to_pymc
 from mixreg.report.fitted import make_fitted
@@ -163,7 +162,6 @@ class MixReg(Declaration):
         progress : bool
             Show a progress bar.
         """
-        source, white = self.source, self.whitening
         start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
         check_cov_type(cov_type, method)
@@ -171,14 +169,7 @@ class MixReg(Declaration):
             raise InputError(
                 "method='altmin' has no background component; use method='em', or noise=False"
             )
-        clusters = cluster_codes(cov_type, cov_kwds, self.rows)
-        problem, counted = self.problem(), source.counted()
-        if counted is not None:
-            # Units that do not count are left out of the fit, not of the labels.
-            problem = replace(problem, source=source.take_units(counted))
-            clusters = None if clusters is None else pd.factorize(clusters[counted])[0]
-            if isinstance(start, np.ndarray):
-                options = replace(options, init=start[:, counted])
+        job, white = make_job(self, options, cov_type, cov_kwds), self.whitening
         with tqdm(disable=not progress, desc="mixreg", unit="it") as bar:
 
             def report(iteration: int, objective: float) -> None:
@@ -188,11 +179,9 @@ class MixReg(Declaration):
                 else:
                     bar.set_postfix(loss=f"{-white.hard_objective(objective):.4g}")
 
-            solution, estimated = fit_problem(
-                problem, self.layout, options, cov_type, clusters, report if progress else None
-            )
+            solution, estimated = job.run(report if progress else None)
         self._warn(solution)
-        return self.results(solution, estimated, options)
+        return self.results(solution, estimated, job.options)
 
     def results(self, solution: Solution, estimated: Estimate, options: Options) -> MixRegResults:
         """Put a finished fit and the model together."""

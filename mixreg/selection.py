@@ -10,22 +10,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mixreg.errors import InputError
-from mixreg.estimators import Control
-from mixreg.inference.estimate import Estimate, fit_problem
+from mixreg.inference.estimate import Estimate
 from mixreg.inference.lrtest import LRTest, lr_test
-from mixreg.jobs.options import check_cov_type, cluster_codes, make_start
+from mixreg.jobs.job import Job, Jobs, make_job
+from mixreg.jobs.options import make_options, make_start
 from mixreg.jobs.parallel import run_all
-from mixreg.jobs.problem import Options, Problem, Solution
-from mixreg.mixture.layout import Layout
+from mixreg.jobs.problem import Solution
 from mixreg.model import MixReg
 from mixreg.report.fitted import Fitted
 from mixreg.report.selection_plot import plot_selection
 from mixreg.results import MixRegResults
-from mixreg.search.effort import Effort
-from mixreg.table.checks import number, whole
+from mixreg.table.checks import whole
 
 CRITERIA = {"aic": "AIC", "bic": "BIC", "icl": "ICL"}
 # Arguments of `fit` that may be given to `select_k`.
@@ -219,7 +216,7 @@ def select_k(
     # The largest first, so that no process is left waiting for it at the end.
     order = range(len(jobs))[::-1]
     costs = [float(ks[i]) ** 2 for i in order]
-    found = run_all(FitJobs(tuple(jobs)), order, n_jobs, progress, "select_k", costs=costs)
+    found = run_all(Jobs(tuple(jobs)), order, n_jobs, progress, "select_k", costs=costs)
     pairs = _rising(jobs, found[::-1])
     results = {
         model.k: model.results(solution, estimate, job.options)
@@ -264,29 +261,6 @@ def _split(options: dict[str, Any], declare: Any) -> tuple[dict[str, Any], dict[
     return declared, fit
 
 
-@dataclass(frozen=True)
-class Job:
-    """One fit, ready to be sent to another process."""
-
-    problem: Problem
-    layout: Layout
-    options: Options
-    cov_type: str
-    clusters: NDArray[np.intp] | None
-
-
-@dataclass(frozen=True)
-class FitJobs:
-    """Fits by their number; data they share are sent once."""
-
-    jobs: tuple[Job, ...]
-
-    def __call__(self, number: int) -> tuple[Solution, Estimate]:
-        """Run one of them."""
-        job = self.jobs[number]
-        return fit_problem(job.problem, job.layout, job.options, job.cov_type, job.clusters)
-
-
 def _rising(
     jobs: list[Job], found: list[tuple[Solution, Estimate]]
 ) -> list[tuple[Solution, Estimate]]:
@@ -311,8 +285,7 @@ def _grown(job: Job, fewer: Solution) -> list[tuple[Solution, Estimate]]:
     pairs = []
     for j in range(min(params.k, MOST_DOUBLED)):
         start = job.problem.mixture.prepare(params.doubled(j, k - params.k, APART))
-        options = replace(job.options, init=start)
-        pairs.append(fit_problem(job.problem, job.layout, options, job.cov_type, job.clusters))
+        pairs.append(replace(job, options=replace(job.options, init=start)).run())
     return pairs
 
 
@@ -328,20 +301,13 @@ def _better(
 
 def _job(model: MixReg, n_init: Any, seed: Any, fit: dict[str, Any]) -> Job:
     """Check the options of a fit as `MixReg.fit` does."""
-    source, start = model.source, make_start(fit["init"], model)
+    start = make_start(fit["init"], model)
     if isinstance(start, np.ndarray):
         raise InputError("init labels are for one k; use 'auto', 'tensor' or 'random'")
-    control = Control(whole("max_iter", fit["max_iter"], 1), number("tol", fit["tol"], 0.0, 1.0))
-    effort = Effort(whole("n_init", n_init, 1))
-    options = Options("em", start, effort, control, whole("seed", seed, 0))
-    cov_type = fit["cov_type"]
-    check_cov_type(cov_type, "em")
-    clusters = cluster_codes(cov_type, fit["cov_kwds"], model.rows)
-    problem, counted = model.problem(), source.counted()
-    if counted is not None:
-        problem = replace(problem, source=source.take_units(counted))
-        clusters = None if clusters is None else pd.factorize(clusters[counted])[0]
-    return Job(problem, model.layout, options, cov_type, clusters)
+    options = make_options(
+        "em", start, n_init, fit["max_iter"], fit["tol"], seed, None, None, model
+    )
+    return make_job(model, options, fit["cov_type"], fit["cov_kwds"])
 
 
 def _table(results: dict[int, MixRegResults]) -> pd.DataFrame:

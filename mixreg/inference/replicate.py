@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError
 from mixreg.estimators import Control, Fit
 from mixreg.estimators.runs import run_em
+from mixreg.jobs.job import Job
 from mixreg.jobs.problem import Options, Problem
-from mixreg.jobs.solve import solve
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -98,7 +98,7 @@ class Refit:
         if self.n_init is None or problem.k == 1:
             return fit
         options = Options("em", "auto", Effort(self.n_init), self.control, seed)
-        raced = solve(problem, options).fit
+        raced = Job(problem, self.layout, options).run()[0].fit
         return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
 
 

@@ -1,0 +1,71 @@
+"""One fit as a job: it runs here, or is sent to a worker with its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mixreg.estimators.loop import Progress
+from mixreg.inference.estimate import Estimate, fit_problem
+from mixreg.jobs.options import check_cov_type, cluster_codes
+from mixreg.jobs.problem import Options, Problem, Solution
+from mixreg.mixture.layout import Layout
+from mixreg.table.parts import Parts
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be fitted, and how.
+
+    Attributes
+    ----------
+    problem : Problem
+    layout : Layout
+    options : Options
+    cov_type : str
+    clusters : (units,) int array or None
+        Cluster of each unit, numbered from 0.
+    """
+
+    problem: Problem
+    layout: Layout
+    options: Options
+    cov_type: str = "none"
+    clusters: NDArray[np.intp] | None = None
+
+    def run(self, progress: Progress | None = None) -> tuple[Solution, Estimate]:
+        """Fit, and work out standard errors."""
+        return fit_problem(
+            self.problem, self.layout, self.options, self.cov_type, self.clusters, progress
+        )
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Jobs by their number; rows that they share are sent once."""
+
+    jobs: tuple[Job, ...]
+
+    def __call__(self, number: int) -> tuple[Solution, Estimate]:
+        """Run one of them."""
+        return self.jobs[number].run()
+
+
+def make_job(model: Parts, options: Options, cov_type: Any, cov_kwds: dict[str, Any] | None) -> Job:
+    """The fit of a model to its rows.
+
+    Units that do not count are left out of the fit, not of the labels.
+    """
+    check_cov_type(cov_type, options.method)
+    clusters = cluster_codes(cov_type, cov_kwds, model.rows)
+    problem, counted = model.problem(), model.source.counted()
+    if counted is not None:
+        problem = replace(problem, source=model.source.take_units(counted))
+        clusters = None if clusters is None else pd.factorize(clusters[counted])[0]
+        if isinstance(options.init, np.ndarray):
+            options = replace(options, init=options.init[:, counted])
+    return Job(problem, model.layout, options, cov_type, clusters)
