@@ -116,7 +116,7 @@ def test_a_block_cut_for_a_large_stack_adds_up_to_the_block(monkeypatch, grouped
     task = SoftAssignment(mixture)
     whole = task(source.block, params)
     monkeypatch.setattr(memory, "STACK_VALUES", 0)
-    parts = list(source._parts(256))
+    parts = [source.block.cut(*place) for place in source.places(256)]
     assert len(parts) > 2
     starts = np.cumsum([0, *(part.units for part in parts)])
     assert_array_equal([part.first for part in parts], starts[:-1])
