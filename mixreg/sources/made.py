@@ -81,7 +81,9 @@ def kept_if_small(rows: MadeRows) -> Rows:
 def picked(x: Rows, rows: NDArray[np.intp]) -> Rows:
     """Some rows, by their numbers."""
     if isinstance(x, np.ndarray):
-        return kept_if_small(MadeRows(x, rows))
+        made = MadeRows(x, rows)
+        # A sample of large data is on its way to standard coordinates, which copy a small one.
+        return made if x.nbytes > KEPT_BYTES else made.whole()
     return kept_if_small(replace(x, picked=rows if x.picked is None else x.picked[rows]))
 
 
