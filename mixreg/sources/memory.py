@@ -21,7 +21,7 @@ from mixreg.sources.block import (
     column_pairs,
     condense,
 )
-from mixreg.sources.made import Rows, as_array, picked, times
+from mixreg.sources.made import MadeRows, Rows, as_array, picked, times
 from mixreg.sources.repeats import (
     all_hashes,
     distinct_rows,
@@ -138,6 +138,9 @@ class MemorySource:
     def cuts(self) -> list[tuple[int, int, int, int]]:
         """First and last unit, first and last row of each block."""
         per_block = block_rows(self.columns)
+        if isinstance(self.x, MadeRows):
+            # There are many blocks to share out, and each is one more array.
+            per_block = max(1, per_block // 2)
         if self.starts is None:
             edges = [*range(0, self.rows, per_block), self.rows]
             return [(a, b, a, b) for a, b in pairwise(edges)]
