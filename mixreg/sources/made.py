@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Arrays up to this size are kept: 100,000 rows of 20 columns. To make a block anew takes about
-# a tenth of a pass with five components, and to fill an array of 400,000 rows as long as two
-# passes over it (`python -m benchmarks memory`, `python -m benchmarks speed --fits`).
-KEPT_BYTES = 16_000_000
+# Arrays are kept while they and the data take no more than this: a copy of 100,000 rows of 20
+# columns. To make blocks anew adds a tenth to a pass with five components, and a fit of 400,000
+# rows takes 3% longer (`python -m benchmarks memory` prints what it takes instead).
+KEPT_BYTES = 32_000_000
+# Beside larger data, what is kept of a sample may take this share of them.
+KEPT_SHARE = 0.125
 # Rows that are made at once.
 PIECE_ROWS = 4_096
 
@@ -73,9 +75,19 @@ class MadeRows:
 Rows = Array | MadeRows
 
 
+def room_beside(data: int, together: int) -> float:
+    """Bytes that may be kept beside data of so many, if both may take so many together."""
+    return max(KEPT_SHARE * data, together - data)
+
+
+def is_large(rows: Rows, data: int) -> bool:
+    """Whether there is no room for an array of the rows beside data of so many bytes."""
+    return rows.nbytes > room_beside(data, KEPT_BYTES)
+
+
 def kept_if_small(rows: MadeRows) -> Rows:
     """An array of the rows, unless it would be large."""
-    return rows if rows.nbytes > KEPT_BYTES else rows.whole()
+    return rows if is_large(rows, rows.given.nbytes) else rows.whole()
 
 
 def picked(x: Rows, rows: NDArray[np.intp]) -> Rows:
@@ -83,7 +95,7 @@ def picked(x: Rows, rows: NDArray[np.intp]) -> Rows:
     if isinstance(x, np.ndarray):
         made = MadeRows(x, rows)
         # A sample of large data is on its way to standard coordinates, which copy a small one.
-        return made if x.nbytes > KEPT_BYTES else made.whole()
+        return made if is_large(x, x.nbytes) else made.whole()
     return kept_if_small(replace(x, picked=rows if x.picked is None else x.picked[rows]))
 
 

@@ -21,7 +21,7 @@ from mixreg.sources.block import (
     column_pairs,
     condense,
 )
-from mixreg.sources.made import MadeRows, Rows, as_array, picked, times
+from mixreg.sources.made import MadeRows, Rows, as_array, picked, room_beside, times
 from mixreg.sources.repeats import (
     all_hashes,
     distinct_rows,
@@ -371,15 +371,13 @@ def of_block(block: Block | GramBlock) -> BlockSource:
 
 # Products of regressors, kept, let a whole stack of runs share one matrix product. They and
 # the rows of the fit share so many bytes: on 54,000 rows of 9 columns, 19 MB of them, eight runs
-# of the search take half the time. Beside larger data, products of a sample may take a share
-# of what the data take.
-KEPT_BYTES, KEPT_SHARE = 70_000_000, 0.125
+# of the search take half the time.
+KEPT_BYTES = 70_000_000
 
 
 def room_for_pairs(source: MemorySource) -> float:
     """Bytes that products of regressors may take."""
-    design = source.origin or source.x.nbytes
-    return max(KEPT_SHARE * design, KEPT_BYTES - design)
+    return room_beside(source.origin or source.x.nbytes, KEPT_BYTES)
 
 
 def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
