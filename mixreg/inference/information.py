@@ -31,7 +31,7 @@ from mixreg.sources.block import Block
 Array = NDArray[np.float64]
 
 # Scores of units that are held at once: more take memory and save no time.
-SCORES = 131_072
+SCORES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,8 @@ class TakeInformation:
         """Process one block, a part at a time."""
         width = params.coef.shape[1] + self.mixture.scales
         columns = params.k * width + (params.gating.shape[0] - 1) * self.mixture.gate.width
-        each = max(1, SCORES // columns * block.units // block.rows)
+        parts = -(-block.rows * columns // SCORES)
+        each = max(1, -(-block.units // parts))
         edges = [*range(0, block.units, each), block.units]
         return reduce(add, (self._part(block.cut(*ends), params) for ends in pairwise(edges)))
 

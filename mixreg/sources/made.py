@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 # Arrays are kept while they and the data take no more than this: a copy of 100,000 rows of 20
 # columns. To make blocks anew adds a tenth to a pass with five components, and a fit of 400,000
-# rows takes 3% longer (`python -m benchmarks memory` prints what it takes instead).
+# rows takes 5% longer (`python -m benchmarks memory` prints what it takes instead).
 KEPT_BYTES = 32_000_000
 # Beside larger data, what is kept of a sample may take this share of them.
 KEPT_SHARE = 0.125
