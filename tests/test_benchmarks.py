@@ -71,13 +71,14 @@ def test_a_real_set_is_whole(case):
 
 def test_the_search_is_measured_and_random_starts_are_kept(tmp_path, capsys):
     options = ["--sets", "laborsupply", "--k", "2", "--starts", "2", "--seeds", "1"]
+    written = []
     for _ in range(2):
         search.main([*options, "--out", str(tmp_path)])
-    first, again = (line for line in capsys.readouterr().out.splitlines() if "5,320" in line)
-    assert "1/1" in first
-    assert "*" not in first
-    assert "*" in again
-    assert len(list(tmp_path.glob("*.json"))) == 1
+        written += [file.stat().st_mtime_ns for file in tmp_path.glob("*.json")]
+    lines = [line for line in capsys.readouterr().out.splitlines() if "5,320" in line]
+    assert len(lines) == len(written) == 2
+    assert all("1/1" in line for line in lines)
+    assert written[0] == written[1]
 
 
 def test_the_references_are_compared_with_random_starts(tmp_path, capsys):

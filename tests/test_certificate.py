@@ -13,7 +13,7 @@ from mixreg.exact.certificate import connected, find_own_rows, hashes
 from mixreg.exact.crowding import crowd, levels
 from mixreg.exact.reasons import lattice
 from mixreg.simulate import mixed_linear_equations
-from mixreg.sources import memory
+from mixreg.sources import one_block
 
 
 def categories(noise=0.0, n=300, seed=0):
@@ -79,7 +79,7 @@ def test_blocks_do_not_matter(monkeypatch, cut, seed):
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 200, 20_000) + 0.25
     y = np.where(rng.random(20_000) < 0.5, 1 + 2 * x, -3 - x)
-    monkeypatch.setattr(memory, "BLOCK_VALUES", cut)
+    monkeypatch.setattr(one_block, "BLOCK_VALUES", cut)
     res = MixReg(y, np.column_stack([np.ones(20_000), x]), k=2).fit(init=[[1, 2], [-3, -1]])
     assert res.solution.certified
 
@@ -89,7 +89,7 @@ def test_blocks_do_not_matter_for_adversarial_designs(monkeypatch, seed):
     case = draw_case(seed)[1]
     found = []
     for cut in (1, 10**9):
-        monkeypatch.setattr(memory, "BLOCK_VALUES", cut)
+        monkeypatch.setattr(one_block, "BLOCK_VALUES", cut)
         x, labels = np.tile(case.x, (8, 1)), np.tile(case.labels, 8)
         y = np.einsum("ij,ij->i", x, case.coef[labels])
         with warnings.catch_warnings():
@@ -102,7 +102,7 @@ def test_own_rows_add_up(monkeypatch):
     data = mixed_linear_equations(3000, 4, 3, seed=0)
     sums = []
     for cut in (1, 10**9):
-        monkeypatch.setattr(memory, "BLOCK_VALUES", cut)
+        monkeypatch.setattr(one_block, "BLOCK_VALUES", cut)
         res = MixReg(data.y, data.X, k=3).fit(init=data.coefficients)
         model = res.model
         source = model.source.standard(model.whitening)
@@ -297,7 +297,7 @@ def test_reasons_do_not_depend_on_blocks(monkeypatch):
     y = np.where(rng.random(3000) < 0.4, x, 1 - x + rng.standard_normal(3000))
     found = []
     for cut in (1, 10**9):
-        monkeypatch.setattr(memory, "BLOCK_VALUES", cut)
+        monkeypatch.setattr(one_block, "BLOCK_VALUES", cut)
         found.append(note("y ~ x", y=y, x=x)[0].solution.reasons)
     assert [r.kind for r in found[0]] == ["column"]
     assert found[0] == found[1]

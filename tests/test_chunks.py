@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import xlogy
 
 from mixreg import MixReg
-from mixreg.sources import memory
+from mixreg.sources import memory, one_block
 
 ROWS, GROUP = 320, 4
 SMALL, WHOLE = 64, 10**9
@@ -115,7 +115,8 @@ def fitted(monkeypatch, rows, data, case, k=2, **options):
     formula, declared, fit = case
     with monkeypatch.context() as patch:
         if rows is not None:
-            patch.setattr(memory, "block_rows", lambda p: rows)
+            for module in (memory, one_block):
+                patch.setattr(module, "block_rows", lambda p: rows)
         model = MixReg.from_formula(formula, data, k=k, **declared)
         return model.fit(**{"n_init": 2, **fit, **options})
 
@@ -171,7 +172,8 @@ def test_samples_do_not_depend_on_blocks(monkeypatch):
     model = MixReg.from_formula("y" + TERMS, table(), k=2, groups="group", known_labels="known")
     sizes = []
     for rows in (SMALL, WHOLE):
-        monkeypatch.setattr(memory, "block_rows", lambda p, rows=rows: rows)
+        for module in (memory, one_block):
+            monkeypatch.setattr(module, "block_rows", lambda p, rows=rows: rows)
         part = model.source.sample(80, seed=3)
         sizes.append(part.as_block())
     assert_array_equal(sizes[0].x, sizes[1].x)

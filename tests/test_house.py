@@ -40,9 +40,6 @@ NEED_ALL_ROWS = {"ppl/pymc_model.py", "report/drawing.py"}
 LOOK_AT_ONE_BLOCK = {
     "search/candidates.py",
     "search/cells.py",
-    "search/course.py",
-    "search/grouped.py",
-    "search/account.py",
     "search/moves.py",
     "search/stand_in.py",
 }

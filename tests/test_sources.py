@@ -14,7 +14,7 @@ from mixreg.inference.information import ClusterSums
 from mixreg.mixture.gate import LogitGate
 from mixreg.mixture.mixture import Mixture
 from mixreg.search.moments import TakeMoments, TakeThird
-from mixreg.sources import MemorySource, memory, sweep
+from mixreg.sources import MemorySource, memory, one_block, sweep
 from mixreg.sources.block import Block, GramBlock, column_pairs, condense
 from mixreg.sources.memory import BlockSource, condensed
 from mixreg.sources.standard import triangle
@@ -27,7 +27,7 @@ MIXTURE = Mixture(Gaussian())
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(memory, "BLOCK_VALUES", 1)
+    monkeypatch.setattr(one_block, "BLOCK_VALUES", 1)
 
 
 def whole(source: MemorySource) -> BlockSource:
@@ -115,8 +115,8 @@ def test_a_block_cut_for_a_large_stack_adds_up_to_the_block(monkeypatch, grouped
     params = mixture.prepare(random_mixture(3, 4, runs=7))
     task = SoftAssignment(mixture)
     whole = task(source.block, params)
-    monkeypatch.setattr(memory, "STACK_VALUES", 0)
-    parts = list(source._parts(256))
+    monkeypatch.setattr(one_block, "STACK_VALUES", 0)
+    parts = [source.block.cut(*place) for place in source.places(256)]
     assert len(parts) > 2
     starts = np.cumsum([0, *(part.units for part in parts)])
     assert_array_equal([part.first for part in parts], starts[:-1])

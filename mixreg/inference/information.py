@@ -14,6 +14,9 @@ contraction.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,9 @@ from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
+
+# Scores of units that are held at once: more take memory and save no time.
+SCORES = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,15 @@ class TakeInformation:
     hard: bool = False
 
     def __call__(self, block: Block, params: Parameters) -> InformationSums:
-        """Process one block."""
+        """Process one block, a part at a time."""
+        width = params.coef.shape[1] + self.mixture.scales
+        columns = params.k * width + (params.gating.shape[0] - 1) * self.mixture.gate.width
+        parts = -(-block.rows * columns // SCORES)
+        each = max(1, -(-block.units // parts))
+        edges = [*range(0, block.units, each), block.units]
+        return reduce(add, (self._part(block.cut(*ends), params) for ends in pairwise(edges)))
+
+    def _part(self, block: Block, params: Parameters) -> InformationSums:
         family, chances = self.mixture.family, self.mixture.gate
         state = family.evaluate(block, params)
         posterior, marginal = self._labels(block, params, state)

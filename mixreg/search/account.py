@@ -88,7 +88,7 @@ class Account:
 
     def pay(self, course: Course, fits: Sequence[Fit]) -> None:
         """Count rows times iterations: counted, not timed, the same call gives the same result."""
-        self.charge(course.source.block.cost, fits)
+        self.charge(course.source.cost, fits)
 
     def charge(self, rows: float, fits: Sequence[Fit]) -> None:
         """Count runs in one stack, which share what a pass costs beside its rows."""
@@ -102,13 +102,13 @@ class Account:
 
     def affords(self, course: Course, runs: int) -> bool:
         """Whether so many runs would not overdraw the budget."""
-        each = runs * course.source.block.cost + self.overhead
+        each = runs * course.source.cost + self.overhead
         return self.spent + self.each * each < self.budget
 
     def batch(self, course: Course) -> int:
         """Moves of a batch, so that what is left pays for a few of them."""
         left = (self.budget - self.spent) / self.each - (1 + BATCHES) * self.overhead
-        left /= (1 + BATCHES) * course.source.block.cost
+        left /= (1 + BATCHES) * course.source.cost
         return int(np.clip(left, LEAST_BATCH, MOST_BATCH))
 
     def set_budget(self, course: Course, fits: list[Fit]) -> None:

@@ -169,7 +169,7 @@ def make_starts(
     for kind in dict.fromkeys(kinds):
         runs = kinds.count(kind)
         if kind == "labels":
-            resp = one_hot(random_labels(course.source.block.units, k, runs, rng), k)
+            resp = one_hot(random_labels(course.source.units, k, runs, rng), k)
             stacks.append(from_responsibilities(course.source, mixture, whitening, resp))
         elif kind == "partition":
             resp = partitions(course.condensed.block, k, runs, course.linear_whitening, rng)

@@ -155,7 +155,7 @@ class CellSearch(ViewSearch):
             place = CELL_PLAN[turn % len(CELL_PLAN)]
             around = None if place is None else maxima[min(place, len(maxima) - 1)].fit.params
             view = cells_of(course, around, self.rng)
-            self.spent += CUTTING * course.source.block.cost
+            self.spent += CUTTING * course.source.cost
             other = maxima[min(1, len(maxima) - 1)].fit.params
             if turn == 0 and not faithful(course, view, other):
                 break

@@ -23,7 +23,6 @@ from mixreg.search.constants import (
     WARM,
 )
 from mixreg.sources import OneBlock, Source
-from mixreg.sources.block import Block
 from mixreg.sources.standard import Whitening
 from mixreg.sources.tasks import responses
 
@@ -75,9 +74,8 @@ class Course:
     @property
     def stack_gain(self) -> float:
         """How many times faster a run is in a stack than alone."""
-        block, family = self.source.block, self.mixture.family
-        shared = family.linear and isinstance(block, Block) and block.pairs is not None
-        if shared:
+        family = self.mixture.family
+        if family.linear and self.source.keeps_pairs:
             return SHARED_GAIN
         # Products of regressors cost the same in a stack, all else is shared.
         by_columns = min(MOST_GAIN, 1 + GAIN_OF_ONE / self.sample.columns)

@@ -79,7 +79,7 @@ class GroupedSearch(ViewSearch):
         centre = course.whitening.pooled
         if around is not None:
             centre = self.said(course, maxima[min(around, len(maxima) - 1)])
-        self.spent += (GROUP_STEPS + 1) * course.source.block.cost
+        self.spent += (GROUP_STEPS + 1) * course.source.cost
         return stand_in(course, centre, firmness)
 
     def said(self, course: Course, maximum: Maximum) -> Array:

@@ -1,7 +1,8 @@
 """Where rows live, and the one sweep over them."""
 
 from mixreg.sources.base import OneBlock, Source, Swept, per_unit, sweep, unit_weights
-from mixreg.sources.memory import MemorySource, in_memory, of_block
+from mixreg.sources.memory import MemorySource, in_memory
+from mixreg.sources.one_block import of_block
 
 __all__ = [
     "MemorySource",

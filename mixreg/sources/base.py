@@ -179,11 +179,26 @@ class Source(Swept, Protocol):
 
 
 class OneBlock(Swept, Protocol):
-    """Rows that lie in memory as one block, which a search looks at as a whole."""
+    """Rows of which a search may look at all at once."""
 
     @property
     def block(self) -> Block | GramBlock:
-        """All of them."""
+        """All of them, in arrays, which are made if there are none yet."""
+        ...
+
+    @property
+    def cost(self) -> int:
+        """What a pass costs, in rows."""
+        ...
+
+    @property
+    def units(self) -> int:
+        """Number of rows or groups that get a label."""
+        ...
+
+    @property
+    def keeps_pairs(self) -> bool:
+        """Whether products of regressors are kept."""
         ...
 
 
@@ -195,7 +210,8 @@ PARTS = 8
 def sweep(blocks: Iterable[Any], task: Task[T], params: Any = None) -> T:
     """Run `task(block, params)` on every block and add up the results, in order.
 
-    For blocks that are views of memory: all of them are there at once.
+    For blocks that are views of memory, or places of blocks that the task makes: all of
+    them are there at once.
     """
     every = list(blocks)
     if not every:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -17,12 +17,20 @@ from mixreg.sources.block import (
     UNIT_FIELDS,
     Block,
     GramBlock,
-    SharedBlock,
     condense,
     own_pairs,
     pair_spans,
 )
-from mixreg.sources.repeats import distinct_rows, pass_cost, share_rows, unit_hashes
+from mixreg.sources.made import PIECE_ROWS, MadeRows, Rows, as_array, picked, room_beside, times
+from mixreg.sources.one_block import BlockSource, OfPlace, block_rows
+from mixreg.sources.repeats import (
+    all_hashes,
+    distinct_rows,
+    lowest_hashes,
+    pass_cost,
+    share_rows,
+    unit_hashes,
+)
 from mixreg.sources.standard import Whitening
 from mixreg.sources.threads import one_thread
 
@@ -30,21 +38,20 @@ Array = NDArray[np.float64]
 T = TypeVar("T")
 
 
-# Rows of a block: one thread is fastest with 2,000 rows of 20 columns, which stay in the
-# processor's cache with a copy of them, but loses little with more; two threads wait for each
-# other unless there are more (a pass over 100,000 x 20: 24 ms, and 16 to 18 ms with 8,000 rows).
-BLOCK_VALUES, BLOCK_ROWS, LEAST_ROWS = 160_000, 8_192, 256
-# Rows that are standardised at once.
-STANDARD_ROWS = 4_096
+# All columns of a source but the regressors.
+OTHERS = tuple(name for name in (*ROW_FIELDS, *UNIT_FIELDS) if name != "x")
 
 
 @dataclass(frozen=True)
 class MemorySource:
     """Rows in arrays, served in blocks that are views of them.
 
+    Nothing here writes to these arrays, which may be the user's own.
+
     Attributes
     ----------
-    x : (rows, p) array
+    x : (rows, p) array or MadeRows
+        Regressors; of large data, samples and standard coordinates are made block by block.
     y : (rows,) array
     weight : (units,) array or None
         Case weights; None means 1.
@@ -52,9 +59,11 @@ class MemorySource:
         First row of each group; rows of a group are contiguous.
     offset, trials, opens, seen, owners, z, known, repeats, given, cluster
         As in `Block`.
+    origin : int
+        Bytes of the regressors that these rows are a sample of; 0 if they are no sample.
     """
 
-    x: Array
+    x: Rows
     y: Array
     weight: Array | None = None
     starts: NDArray[np.intp] | None = None
@@ -68,6 +77,7 @@ class MemorySource:
     repeats: NDArray[np.intp] | None = None
     given: Array | None = None
     cluster: NDArray[np.intp] | None = None
+    origin: int = 0
 
     @property
     def rows(self) -> int:
@@ -113,7 +123,10 @@ class MemorySource:
     @cached_property
     def cuts(self) -> list[tuple[int, int, int, int]]:
         """First and last unit, first and last row of each block."""
-        per_block = block_rows(self.x.shape[1])
+        per_block = block_rows(self.columns)
+        if isinstance(self.x, MadeRows):
+            # There are many blocks to share out, and each is one more array.
+            per_block = max(1, per_block // 2)
         if self.starts is None:
             edges = [*range(0, self.rows, per_block), self.rows]
             return [(a, b, a, b) for a, b in pairwise(edges)]
@@ -128,23 +141,28 @@ class MemorySource:
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks in order."""
-        for unit, last, row, end in self.cuts:
-            starts = None if self.starts is None else self.starts[unit:last] - row
-            yield Block(starts=starts, first=unit, **self._cut(slice(row, end), slice(unit, last)))
+        return map(self.block_at, self.cuts)
 
-    def _cut(self, rows: Any, units: Any) -> dict[str, Any]:
-        """Arrays of some rows and the units they make up."""
+    def block_at(self, cut: tuple[int, int, int, int]) -> Block:
+        """The block of a cut."""
+        unit, last, row, end = cut
+        starts = None if self.starts is None else self.starts[unit:last] - row
+        rows, units = slice(row, end), slice(unit, last)
+        return Block(self.x[rows], starts=starts, first=unit, **self._others(rows, units))
+
+    def _others(self, rows: Any, units: Any) -> dict[str, Any]:
+        """Arrays of some rows and the units they make up, but for the regressors."""
         parts: dict[str, Any] = {"owners": self.owners}
-        for names, where in ((ROW_FIELDS, rows), (UNIT_FIELDS, units)):
-            for name in names:
-                values = getattr(self, name)
-                parts[name] = None if values is None else values[where]
+        for name in OTHERS:
+            values = getattr(self, name)
+            where = rows if name in ROW_FIELDS else units
+            parts[name] = None if values is None else values[where]
         return parts
 
     def sweep(self, task: Task[T], params: Any = None) -> T:
         """Run a task on every block and add up what it returns."""
         with one_thread():
-            return sweep(self.blocks(), task, params)
+            return sweep(self.cuts, OfPlace(task, self.block_at), params)
 
     def pieces(self, task: Task[Parts], params: Any = None) -> Iterator[Array]:
         """What a task says of each unit, block by block, in order, as it is asked for."""
@@ -152,18 +170,24 @@ class MemorySource:
 
     def as_block(self) -> Block:
         """All rows as one block."""
+        return replace(self.as_held(), x=as_array(self.x))
+
+    def as_held(self) -> Block:
+        """All rows as one block, whose regressors may yet be to be made."""
+        x: Any = self.x
         everything = slice(None)
-        return Block(starts=self.starts, **self._cut(everything, everything))
+        return Block(x, starts=self.starts, **self._others(everything, everything))
 
     def take_units(self, units: NDArray[np.intp]) -> MemorySource:
-        """Copy some units, whole groups, into a source of their own."""
-        if self.starts is None:
-            return MemorySource(**self._cut(units, units))
-        sizes = np.diff(self.starts, append=self.rows)[units]
-        rows = np.repeat(self.starts[units] - np.cumsum(sizes) + sizes, sizes)
-        rows += np.arange(rows.shape[0])
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        return MemorySource(starts=starts, **self._cut(rows, units))
+        """Some units, whole groups, as a source of their own."""
+        rows, starts = units, None
+        if self.starts is not None:
+            sizes = np.diff(self.starts, append=self.rows)[units]
+            rows = np.repeat(self.starts[units] - np.cumsum(sizes) + sizes, sizes)
+            rows += np.arange(rows.shape[0])
+            starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        x, others = picked(self.x, rows), self._others(rows, units)
+        return MemorySource(x, starts=starts, origin=self.origin or self.x.nbytes, **others)
 
     def counted(self) -> NDArray[np.intp] | None:
         """Units with a positive weight, or None if that is all of them."""
@@ -180,7 +204,7 @@ class MemorySource:
 
     def split(self, parts: int, seed: int) -> list[MemorySource]:
         """Cut the units into disjoint parts of equal size, by a hash of unit and seed."""
-        shuffled = np.argsort(unit_hashes(np.arange(self.units), seed))
+        shuffled = np.argsort(all_hashes(self.units, seed))
         return [self.take_units(np.sort(part)) for part in np.array_split(shuffled, parts)]
 
     def sample(self, rows: int, seed: int) -> MemorySource:
@@ -188,28 +212,32 @@ class MemorySource:
         if self.rows <= rows:
             return self
         units = max(1, int(self.units * rows / self.rows))
-        hashes = unit_hashes(np.arange(self.units), seed)
-        drawn = np.argpartition(hashes, units - 1)[:units]
+        drawn = lowest_hashes(self.units, units, seed)
         if self.known is not None:
             # Known labels say which component is which; some of them must be there.
             known = np.flatnonzero(self.known >= 0)
-            drawn = np.union1d(drawn, known[np.argsort(hashes[known])][:units])
-        return self.take_units(np.sort(drawn))
+            drawn = np.union1d(drawn, known[np.argsort(unit_hashes(known, seed))][:units])
+        return self.take_units(drawn)
 
     def standard(self, whitening: Whitening) -> MemorySource:
-        """The rows in standard coordinates, made piece by piece into one new array."""
-        x = np.empty(self.x.shape)
-        # Always the same pieces: the last bit of a product depends on the rows beside it.
-        for row in range(0, self.rows, STANDARD_ROWS):
-            part = slice(row, row + STANDARD_ROWS)
-            whitening.standard_columns(self.x[part], x[part])
+        """The rows in standard coordinates; many of them are made block by block."""
+        x = times(self.x, whitening.basis) if self.owners is None else self._of_each(whitening)
         y, offset = whitening.standard_rows(self.y, self.offset)
         z = self.z if self.z is None or whitening.gate is None else self.z @ whitening.gate
         return replace(self, x=x, y=y, z=z, offset=offset, owners=whitening.standard_owners)
 
+    def _of_each(self, whitening: Whitening) -> Array:
+        """Standard regressors of several responses, each made of its own."""
+        given = as_array(self.x)
+        out = np.empty(given.shape)
+        for row in range(0, self.rows, PIECE_ROWS):
+            part = slice(row, row + PIECE_ROWS)
+            whitening.standard_columns(given[part], out[part])
+        return out
+
     def mapped(self, change: Callable[[Block], Block]) -> MemorySource:
         """The same units with other rows."""
-        return in_memory(change(self.as_block()))
+        return replace(in_memory(change(self.as_held())), origin=self.origin)
 
     def condensed(self, linear: bool = True) -> BlockSource:
         """The rows as one block, in its shortest form."""
@@ -222,7 +250,8 @@ class MemorySource:
 
 def in_memory(block: Block) -> MemorySource:
     """Serve the arrays of one large block in small ones."""
-    return MemorySource(**{f.name: getattr(block, f.name) for f in fields(MemorySource)})
+    others = {name: getattr(block, name) for name in OTHERS}
+    return MemorySource(block.x, starts=block.starts, owners=block.owners, **others)
 
 
 def with_repeats(source: MemorySource) -> MemorySource:
@@ -230,67 +259,19 @@ def with_repeats(source: MemorySource) -> MemorySource:
     if source.starts is None or source.owners is not None or source.repeats is not None:
         return source
     extra = [values for values in (source.offset, source.trials) if values is not None]
-    columns = [*source.x.T, source.y, *extra]
+    columns = [*as_array(source.x).T, source.y, *extra]
     return replace(source, repeats=distinct_rows(columns, source.opens))
 
 
-def block_rows(p: int) -> int:
-    """Rows of a block with p columns."""
-    return max(LEAST_ROWS, min(BLOCK_ROWS, BLOCK_VALUES // max(1, p)))
+# Products of regressors, kept, let a whole stack of runs share one matrix product. They and
+# the rows of the fit share so many bytes: on 54,000 rows of 9 columns, 19 MB of them, eight runs
+# of the search take half the time.
+KEPT_BYTES = 70_000_000
 
 
-# Values that a stack of runs holds of one block, and products of regressors there: fewer keep
-# threads waiting, more leave the processor's cache (bank, diamonds, camera of the benchmark).
-STACK_VALUES, PAIR_VALUES = 131_072, 200_000
-
-
-@dataclass(frozen=True)
-class BlockSource:
-    """One block, rows or condensed, as a source of its own.
-
-    A stack of runs sees it in parts, the smaller the more runs there are.
-    """
-
-    block: Block | GramBlock
-
-    def blocks(self) -> Iterator[Block | GramBlock]:
-        """Yield the one block."""
-        yield self.block
-
-    def with_columns(self, **columns: Any) -> BlockSource:
-        """The same rows with columns put in, or left out (None)."""
-        return BlockSource(replace(self.block, **columns))
-
-    def sweep(self, task: Task[T], params: Any = None) -> T:
-        """Run a task on the block."""
-        stack = getattr(params, "coef", None)
-        runs = 1 if stack is None else int(np.prod(stack.shape[:-1]))
-        rows = max(LEAST_ROWS, STACK_VALUES // runs)
-        if isinstance(self.block, Block):
-            pairs, p = self.block.pairs, self.block.x.shape[1]
-            most = block_rows(p) if pairs is None else PAIR_VALUES // pairs.shape[1]
-            rows = min(rows, max(LEAST_ROWS, most))
-        if self.block.rows < 2 * rows or isinstance(self.block, SharedBlock):
-            return task(self.block, params)
-        return sweep(self._parts(rows), task, params)
-
-    def _parts(self, rows: int) -> Iterator[Block | GramBlock]:
-        """Parts of about so many rows, whole groups only."""
-        units = self.block.units
-        each = max(1, rows * units // self.block.rows)
-        for first in range(0, units, each):
-            yield self.block.cut(first, min(first + each, units))
-
-
-def of_block(block: Block | GramBlock) -> BlockSource:
-    """Serve one block as a source of its own."""
-    return BlockSource(block)
-
-
-# Products of regressors, kept, let a whole stack of runs share one matrix
-# product; beyond this many bytes they are made anew on every pass. On 54,000 rows of
-# 9 columns, 19 MB of them, eight runs of the search take half the time.
-KEPT_BYTES = 64_000_000
+def room_for_pairs(source: MemorySource) -> float:
+    """Bytes that products of regressors may take."""
+    return room_beside(source.origin or source.x.nbytes, KEPT_BYTES)
 
 
 def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
@@ -299,17 +280,19 @@ def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
     In a linear Gaussian fit, groups are condensed to their cross products,
     which is all it needs of them. Several responses stay as they are.
     """
-    p, block = source.x.shape[1], source.as_block()
     if linear and source.owners is not None:
-        return BlockSource(block)
+        return BlockSource(source.as_block())
+    p = source.columns
     if source.repeats is not None and not linear:
-        return BlockSource(share_rows(block, source.repeats))
+        return BlockSource(share_rows(source.as_block(), source.repeats))
     gram = linear and source.starts is not None
     products = source.units if gram else source.rows
     entries = pair_spans(source.owners or (0,) * p)[-1].stop
-    if products * entries * 8 > KEPT_BYTES and not (gram and condensing_pays(source)):
-        return BlockSource(block)
+    large = products * entries * 8 > room_for_pairs(source)
+    if large and not (gram and condensing_pays(source)):
+        return BlockSource(source.as_held())
     if not gram:
+        block = source.as_block()
         return BlockSource(replace(block, pairs=own_pairs(block)))
     parts = [condense(block) for block in source.blocks()]
     return BlockSource(

@@ -22,6 +22,8 @@ Words = NDArray[np.uint64]
 
 # Distinct rows pay if a pass costs less than this share of one over all rows.
 WORTHWHILE = 0.5
+# Units that are hashed at once.
+PIECE_UNITS = 65_536
 
 
 def _mixed(words: Words) -> Words:
@@ -45,6 +47,21 @@ def unit_hashes(units: NDArray[np.intp], seed: int) -> Words:
     """A whole number for each unit that only its number and the seed decide; no two are alike."""
     origin = _mixed(np.array([seed % 2**64], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
     return _mixed(units.astype(np.uint64) + origin)
+
+
+def all_hashes(units: int, seed: int) -> Words:
+    """The hash of each of so many units, made piece by piece."""
+    hashes = np.empty(units, dtype=np.uint64)
+    for first in range(0, units, PIECE_UNITS):
+        last = min(first + PIECE_UNITS, units)
+        hashes[first:last] = unit_hashes(np.arange(first, last), seed)
+    return hashes
+
+
+def lowest_hashes(units: int, count: int, seed: int) -> NDArray[np.intp]:
+    """So many of the units, those with the lowest hashes, in order."""
+    hashes = all_hashes(units, seed)
+    return np.flatnonzero(hashes <= np.partition(hashes, count - 1)[count - 1])
 
 
 def distinct_rows(

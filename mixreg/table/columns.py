@@ -14,6 +14,8 @@ from mixreg.errors import InputError
 
 Array = NDArray[np.float64]
 
+# Rows that are looked at at once.
+PIECE_ROWS = 65_536
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 
 
@@ -100,6 +102,15 @@ def as_matrix(data: Any, terms: tuple[str, ...] | None) -> tuple[Array, pd.Index
     return x, pd.RangeIndex(len(x)) if index is None else index
 
 
+def without_nan(x: Array) -> NDArray[np.bool_]:
+    """Rows of a matrix in which no number is missing."""
+    good = np.empty(len(x), dtype=bool)
+    for row in range(0, len(x), PIECE_ROWS):
+        part = slice(row, row + PIECE_ROWS)
+        good[part] = ~np.isnan(x[part]).any(axis=1)
+    return good
+
+
 def as_vector(values: Any, name: str) -> Array:
     """One column of numbers."""
     try:
@@ -119,7 +130,7 @@ def column_names(exog: Any, x: Array) -> tuple[str, ...]:
         return tuple(str(c) for c in exog.columns)
     if isinstance(exog, pd.Series) and exog.name is not None:
         return (str(exog.name),)
-    constant = (x == x[:1]).all(axis=0) if len(x) else np.zeros(x.shape[1], dtype=bool)
+    constant = x.min(axis=0) == x.max(axis=0) if len(x) else np.zeros(x.shape[1], dtype=bool)
     names, count = [], 0
     for is_constant in constant:
         if is_constant and "const" not in names:

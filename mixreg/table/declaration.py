@@ -12,7 +12,7 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.sources import in_memory
-from mixreg.sources.threads import one_thread
+from mixreg.sources.threads import keep_memory, one_thread
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
 from mixreg.table.checks import (
@@ -71,6 +71,7 @@ class Declaration(Parts):
         variance_ratio: float = 1e-4,
         missing: str = "drop",
     ) -> None:
+        keep_memory()  # before there are rows beside it
         _check_missing_option(missing)
         made = families_of(family, link, equal_variance, variance_ratio, [""])[0]
         frame = exog if isinstance(exog, pd.DataFrame) else None
@@ -149,6 +150,7 @@ class Declaration(Parts):
         >>> model.fit().weights.round(2).tolist()
         [0.63, 0.37]
         """
+        keep_memory()  # before there are rows beside it
         _check_missing_option(missing)
         several = isinstance(formula, (list, tuple))
         formulas: list[Any] = list(formula) if several else [formula]

@@ -20,7 +20,9 @@ from mixreg.table.columns import (
     formula_names,
     plain,
     without_intercept,
+    without_nan,
 )
+from mixreg.table.making import KeptRows, learn, make, without_missing
 from mixreg.table.recipe import KEEP_MISSING, Recipe, formula_error, make_recipe
 from mixreg.table.units import plain_value
 
@@ -173,43 +175,37 @@ def from_formula(
     left_names, right_names = formula_names(formula)
     names = left_names | right_names
     columns: tuple[Any, ...] = () if data is None else tuple(data.columns)
-    kept: NDArray[np.bool_] | None = None
-    if data is not None:
-        data, kept = _usable_rows(data, names, environment, missing, usable)
-        yes_no = [
-            c
-            for c in data.columns
-            if c in left_names and pd.api.types.infer_dtype(data[c]) == "boolean"
-        ]
-        data = data.astype(dict.fromkeys(yes_no, float)) if yes_no else data
+    rows = (
+        None
+        if data is None
+        else _usable_rows(data, left_names, names, environment, missing, usable)
+    )
     try:
-        left, right = patsy.dmatrices(
-            formula,
-            {} if data is None else data,
-            environment,
-            NA_action=KEEP_MISSING,
-            return_type="dataframe" if data is None else "matrix",
-        )
+        if rows is None:
+            left, right = patsy.dmatrices(formula, {}, environment, KEEP_MISSING, "dataframe")
+            left_info, whole_info, index = left.design_info, right.design_info, left.index
+        else:
+            (left_info, whole_info), index = learn(formula, rows, environment), rows.index
+        _check_response(formula, left_info, counts)
+        right_info = whole_info if intercept else without_intercept(whole_info)
+        if rows is not None:
+            left, right = make(left_info, right_info, rows)
     except patsy.PatsyError as error:
         raise formula_error(error, columns) from error
-    _check_response(formula, left.design_info, counts)
-    right_info = right.design_info if intercept else without_intercept(right.design_info)
-    inside = column_like(names, environment) if data is None else set(data.columns)
+    inside = column_like(names, environment) if rows is None else set(rows.frame.columns)
     left_columns, right_columns = frozenset(left_names & inside), frozenset(right_names & inside)
     design = Design(
         tuple(right_info.column_names),
-        " + ".join(left.design_info.column_names),
+        " + ".join(left_info.column_names),
         formula,
-        make_recipe(left.design_info, left_columns),
+        make_recipe(left_info, left_columns),
         make_recipe(right_info, right_columns),
         left_columns,
         right_columns,
     )
-    x = np.asarray(right, dtype=float)
-    if right_info is not right.design_info:
-        x = x[:, [right.design_info.column_names.index(name) for name in right_info.column_names]]
-    index = left.index if data is None else data.index
+    x = np.asarray(right if rows is not None else right[right_info.column_names], dtype=float)
     y, trials = successes(np.asarray(left, dtype=float), index)
+    kept = None if rows is None else rows.kept
     if kept is None:
         kept = np.ones(len(y), dtype=bool) if usable is None else usable
         if len(kept) != len(y):
@@ -238,11 +234,12 @@ def successes(left: Array, index: pd.Index) -> tuple[Array, Array | None]:
 
 def _usable_rows(
     data: pd.DataFrame,
+    left_names: set[str],
     names: set[str],
     environment: EvalEnvironment,
     missing: str,
     usable: NDArray[np.bool_] | None,
-) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+) -> KeptRows:
     """The columns a formula uses, without the rows that have missing values.
 
     Rows go before patsy sees them, so that stateful transforms (center, bs)
@@ -252,15 +249,18 @@ def _usable_rows(
     repeated = {str(column) for column in used if used.count(column) > 1}
     if repeated:
         raise InputError(f"data has several columns named {', '.join(sorted(repeated))}")
-    frame = plain(with_outside(data[used], names, environment))
-    kept = frame.notna().all(axis=1).to_numpy()
+    own = pd.DataFrame({name: data[name] for name in used}, index=data.index, copy=False)
+    frame = plain(with_outside(own, names, environment))
+    kept = without_missing(frame)
     kept = kept if usable is None else kept & usable
     _check_missing(kept, missing, used)
     if not kept.any():
         raise InputError(
             "data has no rows left; check that the frame is not empty, and missing values"
         )
-    return (frame if kept.all() else frame[kept]), kept
+    left = [name for name in frame.columns if name in left_names]
+    yes_no = [name for name in left if pd.api.types.infer_dtype(frame[name]) == "boolean"]
+    return KeptRows(frame, kept, frozenset(yes_no))
 
 
 def _check_response(formula: str, info: Any, counts: bool) -> None:
@@ -328,7 +328,7 @@ def from_arrays(
     if len(set(terms)) < len(terms):
         raise InputError(f"exog has columns with the same name: {', '.join(terms)}; rename them")
     response = str(getattr(endog, "name", None) or "y")
-    kept = np.isfinite(x).all(axis=1) | np.isinf(x).any(axis=1)
+    kept = without_nan(x)
     kept &= ~np.isnan(y)
     if usable is not None:
         if len(usable) != len(y):
@@ -354,7 +354,7 @@ def _finish(
     missing: str,
 ) -> Table:
     """Drop rows that became NaN under transforms; refuse infinite ones."""
-    good = ~(np.isnan(y) | np.isnan(x).any(axis=1))
+    good = without_nan(x) & ~np.isnan(y)
     if not good.all():
         _check_missing(good, missing, list(design.terms))
         kept = kept.copy()
@@ -377,9 +377,9 @@ def _finish(
             f"column {design.terms[huge[0]]} has values beyond {HUGE:g}, too extreme to square; "
             "rescale it"
         )
-    bad = ~np.isfinite(x).all(axis=0)
-    if bad.any():
-        column = int(np.flatnonzero(bad)[0])
+    bad = np.flatnonzero(~np.isfinite(largest))
+    if bad.size:
+        column = int(bad[0])
         row = index[np.flatnonzero(~np.isfinite(x[:, column]))[0]]
         raise InputError(
             f"column {design.terms[column]} is infinite in row {row!r} (log of zero?); "

@@ -1,0 +1,123 @@
+"""Making the columns of a formula: at once, or a few terms at a time where rows are many.
+
+Patsy holds what each factor gives, a copy of it and the matrix at the same time. Terms are
+made a few at a time into one array instead. Each is still made of all rows, because a formula
+may name functions that look at all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import patsy
+from numpy.typing import NDArray
+from patsy.eval import EvalEnvironment
+
+from mixreg.errors import InputError
+from mixreg.table.columns import names_in
+from mixreg.table.recipe import KEEP_MISSING
+
+Array = NDArray[np.float64]
+
+# Designs up to this size are made at once; of larger ones, terms of so large a share.
+AT_ONCE_BYTES, SHARE = 16_000_000, 0.05
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Columns of a table at the rows that are kept.
+
+    Attributes
+    ----------
+    frame : DataFrame
+    kept : (rows,) bool array
+    yes_no : frozenset of str
+        Columns of yes and no that are wanted as numbers.
+    """
+
+    frame: pd.DataFrame
+    kept: NDArray[np.bool_]
+    yes_no: frozenset[str] = frozenset()
+
+    @property
+    def index(self) -> pd.Index:
+        """Labels of the rows."""
+        return self.frame.index if self.kept.all() else self.frame.index[self.kept]
+
+    def columns(self, names: Any) -> pd.DataFrame:
+        """Those of the named columns that there are; not copied if all rows are kept."""
+        there = {name: self._column(name) for name in self.frame.columns if name in names}
+        return pd.DataFrame(there, index=self.index, copy=False)
+
+    def _column(self, name: Any) -> pd.Series:
+        values = self.frame[name]
+        values = values if self.kept.all() else values[self.kept]
+        return values.astype(float) if name in self.yes_no else values
+
+
+def without_missing(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Rows at which no column is missing."""
+    good = np.ones(len(frame), dtype=bool)
+    for name in frame.columns:
+        good &= frame[name].notna().to_numpy()
+    return good
+
+
+def learn(formula: str, rows: KeptRows, environment: EvalEnvironment) -> tuple[Any, Any]:
+    """Both sides of a formula as patsy has them after it has seen the data."""
+    frame = rows.columns(rows.frame.columns)
+    left, right = patsy.incr_dbuilders(formula, lambda: iter([frame]), environment, KEEP_MISSING)
+    return left, right
+
+
+def make(left: Any, right: Any, rows: KeptRows) -> tuple[Array, Array]:
+    """The columns of both sides."""
+    length, width = len(rows.index), len(right.column_names)
+    if 8 * length * width <= AT_ONCE_BYTES:
+        made = _built([left, right], rows.columns(rows.frame.columns))
+        return made[0], made[1]
+    x, first = np.empty((length, width)), 0
+    for info in _shares(right, SHARE * width):
+        last = first + len(info.column_names)
+        _fill(x[:, first:last], info, rows)
+        first = last
+    return _built([left], rows.columns(_names(left)))[0], x
+
+
+def _fill(x: Array, info: Any, rows: KeptRows) -> None:
+    """Make some terms and put them where they belong."""
+    part = _built([info], rows.columns(_names(info)))[0]
+    if len(part) < len(x):
+        raise InputError(
+            f"{', '.join(info.term_names)} has no category in {len(x) - len(part)} rows; fill or "
+            "drop them"
+        )
+    x[:] = part
+
+
+def _built(infos: list[Any], frame: pd.DataFrame) -> list[Array]:
+    made = patsy.build_design_matrices(infos, frame, NA_action=KEEP_MISSING)
+    return [np.asarray(each, dtype=float) for each in made]
+
+
+def _shares(info: Any, width: float) -> Iterator[Any]:
+    """Terms in turn, one or as many as have so many columns."""
+    some: list[Any] = []
+    columns = 0
+    for term, where in info.term_slices.items():
+        if some and columns + where.stop - where.start > width:
+            yield info.subset(some)
+            some, columns = [], 0
+        some.append(term)
+        columns += where.stop - where.start
+    if some:
+        yield info.subset(some)
+
+
+def _names(info: Any) -> set[str]:
+    """Variables that the terms mention."""
+    return {name for factor in info.factor_infos for name in names_in(factor.code)}
