@@ -13,7 +13,8 @@ from mixreg.estimators.expectation import Posterior, SoftAssignment
 from mixreg.estimators.runs import standard_layout
 from mixreg.inference.information import TakeInformation
 from mixreg.mixture.gate import LogitGate
-from mixreg.sources.memory import STACK_VALUES, BlockSource, condensed
+from mixreg.sources.memory import BlockSource, condensed
+from mixreg.sources.one_block import STACK_VALUES
 from tests.samples import lines, random_mixture, random_source
 from tests.test_families import KINDS, OPTIONS, declare, near_truth, planted, slopes, with_options
 
