@@ -33,6 +33,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("what", choices=KINDS)
     parser.add_argument("--trials", type=int, default=100, help="data sets a row (recovery)")
     parser.add_argument("--seeds", type=int, default=10, help="seeds a case (reference)")
+    parser.add_argument(
+        "--case", action="append", help="k,p,n: only this case, may be repeated (recovery)"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes (recovery)")
     parser.add_argument(
         "--all-starts",
@@ -58,7 +61,8 @@ def main(arguments: list[str]) -> None:
     if chosen.what in ("peers", "all"):
         peers.main(chosen.all_starts, chosen.one_start)
     if chosen.what in ("recovery", "all"):
-        recovery.main(chosen.trials, chosen.workers)
+        cases = [tuple(map(int, case.split(","))) for case in chosen.case or ()]
+        recovery.main(chosen.trials, chosen.workers, cases)
     if chosen.what == "all":
         search.main([])
 

@@ -192,7 +192,7 @@ def simulated_case(n: int, p: int, k: int) -> Case:
     return Case(f"p={p}, k={k}", table, formula, k, "gaussian", None, None, 1)
 
 
-def one_start(cases: list[Case], repeats: int = 5) -> None:
+def one_start(cases: list[Case], repeats: int = 9) -> None:
     """Print times of the default fit over those of one start of flexmix."""
     print(f"flexmix: median time of one start over {repeats} seeds [least, most], and the best of")
     print(f"their log-likelihoods; mixreg: median of {repeats} default fits [least, most];")

@@ -84,7 +84,12 @@ def table(cases: list[tuple[int, int, int]], trials: int, workers: int) -> None:
         )
 
 
-def main(trials: int = 100, workers: int = 2) -> None:
+def main(
+    trials: int = 100, workers: int = 2, cases: list[tuple[int, int, int]] | None = None
+) -> None:
+    if cases:
+        table(cases, trials, workers)
+        return
     print("Exact recovery, promised cases")
     table(CASES, trials, workers)
     print("\nHow near the information bound one gets")
