@@ -12,6 +12,8 @@ from scipy.stats import binom, norm, poisson
 from mixreg import MixReg, lr_test, select_k
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.metrics import match_components
+from mixreg.mixture.parameters import Parameters
+from mixreg.search.chance import tight
 from mixreg.search.tensor import TensorStart
 from tests.reference.glm import glm_case
 
@@ -511,3 +513,20 @@ def test_a_response_that_no_row_has_says_nothing(gone):
     several = res.predict(data.iloc[:2].assign(**{names[gone]: [np.nan, 1.0]}), "posterior")
     assert_allclose(one.iloc[0], several.iloc[0])
     assert_allclose(one.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chance_lines_of_several_responses_are_told_or_passed_over(seed):
+    # Nothing but noise: what two or three rows fit exactly in both responses is no segment.
+    rng = np.random.default_rng(seed)
+    data = pd.DataFrame(rng.standard_normal((60, 4)), columns=["a", "b", "x", "z"])
+    res = MixReg.from_formula(["a ~ x", "b ~ z"], data, k=3).fit()
+    small = [j for j, rows in enumerate(res.fitted.tally.rows) if rows <= 3]
+    assert set(small) <= set(res.fitted.suspects) | set(res.fitted.empty)
+
+
+def test_only_responses_that_collapse_make_a_component_tight():
+    dispersion = np.array([[[1.0, 1e-6]], [[1.0, 1.0]]])
+    params = Parameters(np.zeros((2, 1, 3)), dispersion, np.zeros((2, 1, 1)))
+    assert tight(params, (True, True))[:, 0].tolist() == [True, False]
+    assert not tight(params, (True, False)).any()

@@ -329,6 +329,15 @@ class Family:
         change = np.exp(np.clip(step, -SCALE_STEP, SCALE_STEP))
         return self.allowed(dispersion * change)
 
+    @property
+    def collapsing(self) -> tuple[bool, ...]:
+        """Of each response, whether its dispersion may vanish."""
+        return (self.collapses,)
+
+    def line_columns(self, p: int) -> int:
+        """Rows that fix a component which collapses, if it has `p` regressors in all."""
+        return p
+
     def allowed(self, dispersion: Array) -> Array:
         """Dispersions (k, [runs]), those out of bounds moved to them."""
         if self.dispersion_name is None:

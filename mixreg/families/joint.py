@@ -91,6 +91,21 @@ class Joint(Family):
         """Power of each response's dispersion."""
         return tuple(family.dispersion_power for family in self.families)
 
+    @property
+    def collapses(self) -> bool:  # type: ignore[override]
+        """Whether some response's dispersion may vanish."""
+        return any(self.collapsing)
+
+    @property
+    def collapsing(self) -> tuple[bool, ...]:
+        """Of each response, whether its dispersion may vanish."""
+        return tuple(family.collapses for family in self.families)
+
+    def line_columns(self, p: int) -> int:
+        """Rows that fix a component which collapses: the same rows fix all its responses."""
+        each = zip(self.collapsing, self.by_regressor(p), strict=True)
+        return max((count for collapses, (_, count) in each if collapses), default=p)
+
     def common(self) -> Joint:
         """The same families with one dispersion for all components."""
         parts = tuple(family.common() for family in self.families)

@@ -112,10 +112,12 @@ def best_end(
     if len(ends) == 1:
         return ends[0]
     order = ranked(source, mixture, ends, source.row_weight)
+    collapsing = mixture.family.collapsing
     free = mixture.family.collapses and mixture.exchangeable
     if free and is_accident(source, mixture, ends):
         # The search saw accidents only: there are milder fits, which it had no reason to look for.
-        ends += [run(source, mixture, s, control, progress) for s in milder(order[0].params)]
+        starts = milder(order[0].params, collapsing)
+        ends += [run(source, mixture, s, control, progress) for s in starts]
         order = ranked(source, mixture, ends, source.row_weight)
     if mixture.family.collapses and is_accident(source, mixture, ends):
         # What is left of each is a fit with a component less: of those that are as good
@@ -125,7 +127,7 @@ def best_end(
             # A wild response leaves no numbers to compare: the search has its way.
             return ends[0]
         alike = [end for end, v in zip(order, value, strict=True) if v >= value[0] - ALIKE]
-        return max(alike, key=lambda end: round(tightness(end.params), 3))
+        return max(alike, key=lambda end: round(tightness(end.params, collapsing), 3))
     return order[0]
 
 

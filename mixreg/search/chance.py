@@ -127,37 +127,42 @@ def _log_choose(n: Array | float, r: Array) -> Array:
     return np.asarray(gammaln(n + 1) - gammaln(r + 1) - gammaln(n - r + 1))
 
 
-def tight(params: Parameters) -> NDArray[np.bool_]:
+def tight(params: Parameters, collapsing: tuple[bool, ...] = (True,)) -> NDArray[np.bool_]:
     """Components that vary far less than the others, (k, runs)."""
-    return np.asarray((variance_ratios(params) < TIGHT**2).any(axis=-1))
+    return np.asarray((variance_ratios(params, collapsing) < TIGHT**2).any(axis=-1))
 
 
-def tightness(params: Parameters) -> float:
+def tightness(params: Parameters, collapsing: tuple[bool, ...] = (True,)) -> float:
     """Least variance of a component of one mixture over that of the others."""
-    return float(variance_ratios(params.stacked()).min())
+    return float(variance_ratios(params.stacked(), collapsing).min())
 
 
-def variance_ratios(params: Parameters) -> Array:
-    """Variance of each component, and response, over that of the others, (k, runs, d)."""
+def variance_ratios(params: Parameters, collapsing: tuple[bool, ...] = (True,)) -> Array:
+    """Variance of each component, and response, over that of the others, (k, runs, d).
+
+    1 for responses that do not collapse.
+    """
     k, weights = params.k, np.exp(params.gating[..., 0] - params.gating[..., 0].max(axis=0))
     variance = params.dispersion.reshape(*params.coef.shape[:2], -1)
     if k == 1:
         return np.ones(variance.shape)
     share = (weights[:k] / weights[:k].sum(axis=0))[..., None]
     rest = ((share * variance).sum(axis=0) - share * variance) / np.maximum(1 - share, 1e-12)
-    return np.asarray(variance / np.maximum(rest, 1e-300))
+    return np.where(collapsing, variance / np.maximum(rest, 1e-300), 1.0)
 
 
 def accidental_gains(
     source: Swept, mixture: Mixture, params: Parameters, doubt: bool = False
 ) -> Array:
     """Gains that chance explains, (k, runs); 0 for components that it does not."""
-    suspect = tight(params)
-    if not mixture.family.collapses or mixture.family.equal_dispersion or not suspect.any():
+    family = mixture.family
+    suspect = tight(params, family.collapsing)
+    if family.equal_dispersion or not suspect.any():
         return np.zeros(suspect.shape)
     gains = source.sweep(TakeGains(mixture), params)
     grouped = gains.all_units < gains.all_rows
-    suspect &= gains.gain < bought(gains, params.coef.shape[-1], grouped, doubt)
+    lines = family.line_columns(params.coef.shape[-1])
+    suspect &= gains.gain < bought(gains, lines, grouped, doubt)
     return np.where(suspect, np.maximum(gains.gain, 0.0), 0.0)
 
 
@@ -182,12 +187,12 @@ def ranked(source: Swept, mixture: Mixture, fits: list[Fit], rows: float) -> lis
     return [fits[i] for i in np.argsort(-worth(source, mixture, fits, rows), kind="stable")]
 
 
-def milder(params: Parameters) -> list[Parameters]:
+def milder(params: Parameters, collapsing: tuple[bool, ...] = (True,)) -> list[Parameters]:
     """Starts without the tightest component: each of the others in turn is taken twice.
 
     One of the two is wider and the other narrower than it was.
     """
-    least = variance_ratios(params.stacked()).min(axis=-1)[:, 0]
+    least = variance_ratios(params.stacked(), collapsing).min(axis=-1)[:, 0]
     gone, starts = int(np.argmin(least)), []
     for twice in range(params.k):
         if twice == gone:

@@ -84,10 +84,11 @@ class Course:
     @cached_property
     def lattice(self) -> bool:
         """Whether responses repeat, so that a component may turn exact all at once."""
-        if not self.mixture.family.collapses:
+        collapsing = self.mixture.family.collapsing
+        if not any(collapsing):
             return False
-        y = first_responses(self.sample, FIRST_ROWS)
-        return len(np.unique(y)) < REPEATED * len(y)
+        each = zip(collapsing, first_responses(self.sample, FIRST_ROWS), strict=True)
+        return any(turns and len(np.unique(y)) < REPEATED * len(y) for turns, y in each)
 
     def lift(self, start: Parameters) -> Parameters:
         """A start found on the linear view, for the mixture itself."""
@@ -101,13 +102,13 @@ class Course:
 
 
 def first_responses(source: Source, rows: int) -> Array:
-    """Responses of the first rows, from as many blocks as have them."""
+    """Each response of the first rows, from as many blocks as have them, (responses, rows)."""
     found: list[Array] = []
     for piece in source.pieces(responses):
-        found.append(piece)
-        if sum(map(len, found)) >= rows:
+        found.append(np.atleast_2d(piece))
+        if sum(part.shape[1] for part in found) >= rows:
             break
-    return np.concatenate(found)[:rows]
+    return np.concatenate(found, axis=1)[:, :rows]
 
 
 def race(course: Course, stack: Parameters, height: float = -np.inf, warm: int = WARM) -> list[Fit]:
