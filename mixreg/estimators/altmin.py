@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics
 from mixreg.estimators.loop import Control, Reason
+from mixreg.exact.thresholds import HARD
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Swept
@@ -17,8 +18,6 @@ Array = NDArray[np.float64]
 
 # Sums that differ by less, of the largest, differ by rounding: one row of so many is more.
 ROUNDING = 1e-12
-# Mean squared residual, of data with unit variance, that certifies recovery.
-EXACT = 1e-24
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class AltMin:
             return [None] * sums.objective.shape[0]
         if self.fresh:
             return [None] * sums.objective.shape[0]
-        exact = self.mixture.family.mean_square(sums.family) < EXACT
+        exact = self.mixture.family.mean_square(sums.family) < HARD
         if not self.mixture.family.linear:
             # The scores of one label's rows change until its fit is done.
             gain = sums.objective - before.objective

@@ -9,15 +9,12 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Control, Reason
+from mixreg.exact.thresholds import SOFT
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
-
-# Mean squared residual, of data with unit variance, below which a fit is taken
-# for exact. Condensed data resolve no smaller residuals.
-EXACT = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ class EM:
     """
 
     mixture: Mixture
-    exact: float = EXACT
+    exact: float = SOFT
 
     @property
     def monotone(self) -> bool:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.exact.crowding import crowd, levels
+from mixreg.exact.thresholds import GAP, ROW
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
@@ -35,8 +36,6 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Keys = NDArray[np.uint64]
 
-# Residual (unit variance) below which a row counts as fitted exactly.
-EXACT_RESIDUAL = 1e-9
 # Distinct rows of a component that are looked at.
 SAMPLE = 4096
 # Smallest eigenvalue, as a share of the largest, of cross products of full rank.
@@ -127,7 +126,7 @@ class FindOwnRows:
 
 def fitted_exactly(mixture: Mixture, block: Block, params: Parameters) -> NDArray[np.bool_]:
     """Which rows each component fits exactly, (k, rows)."""
-    return np.asarray(np.abs(mixture.family.evaluate(block, params)) < EXACT_RESIDUAL)
+    return np.asarray(np.abs(mixture.family.evaluate(block, params)) < ROW)
 
 
 def fitted_alone(mixture: Mixture, block: Block, params: Parameters) -> NDArray[np.bool_]:
@@ -218,8 +217,8 @@ def no_row_decides(x: Array) -> bool:
     z = np.column_stack([x, np.ones(x.shape[0])])
     z /= np.linalg.norm(z, axis=1)[:, None]
     u, values, _ = np.linalg.svd(z, full_matrices=False)
-    u = u[:, values > 1e-8 * values[0]]
-    return bool(((u * u).sum(axis=1) < 1 - 1e-8).all())
+    u = u[:, values > GAP * values[0]]
+    return bool(((u * u).sum(axis=1) < 1 - GAP).all())
 
 
 def cells(codes: Codes, k: int) -> Codes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.exact.thresholds import GAP, SAME
+
 Array = NDArray[np.float64]
 
-# Values closer than this, in deviations, are equal.
-SAME = 1e-9
 # Rows, random hyperplanes and columns in pairs that are looked at.
 ROWS = 500
 HYPERPLANES = 400
@@ -68,5 +68,5 @@ def _random(x: Array) -> int:
     points = moved[chosen] + 1e-13 * rng.standard_normal((draws, q, q))
     normal = np.linalg.solve(points, np.ones((draws, q, 1)))[:, :, 0]
     length = np.maximum(np.linalg.norm(normal, axis=1), 1e-300)
-    inside = np.abs(moved @ normal.T - 1) < 1e-8 * length
+    inside = np.abs(moved @ normal.T - 1) < GAP * length
     return int(inside.sum(axis=0).max())

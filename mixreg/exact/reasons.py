@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import hard_labels
 from mixreg.exact.crowding import levels
+from mixreg.exact.thresholds import GAP
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
@@ -146,7 +147,7 @@ class CountRows:
         gap = rows[:, -1] - self.value
         if self.column >= 0:
             gap = gap - rows[:, self.column]
-        return np.array([float(block.rows), float((np.abs(gap) < 1e-8).sum())])
+        return np.array([float(block.rows), float((np.abs(gap) < GAP).sum())])
 
 
 def find_reasons(

@@ -13,11 +13,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.exact.thresholds import HARD
+
 Array = NDArray[np.float64]
 
 # Data are standardised, so this least variance is far below any real noise; it only
 # keeps an exact fit finite.
-FLOOR = 1e-24
+FLOOR = HARD
 
 
 def residual_variances(squares: Array, size: Array, equal: bool, ratio: float) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators import Control, Fit, Newton, iterate
-from mixreg.estimators.altmin import EXACT, HardGate
+from mixreg.estimators.altmin import HardGate
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
 from mixreg.estimators.runs import (
@@ -20,6 +20,7 @@ from mixreg.estimators.runs import (
 )
 from mixreg.exact.certificate import certified, find_own_rows
 from mixreg.exact.reasons import Reason, find_reasons, tight_components
+from mixreg.exact.thresholds import HARD
 from mixreg.inference.averages import GateSums, average_gate
 from mixreg.inference.last_pass import ending_sums, last_pass
 from mixreg.jobs.problem import Options, Solution
@@ -29,7 +30,7 @@ from mixreg.search.candidates import (
     numbered,
 )
 from mixreg.search.chance import milder, ranked, suspects, tightness, worth
-from mixreg.search.constants import EMPTY
+from mixreg.search.constants import ALIKE, EMPTY
 from mixreg.search.course import Course, race
 from mixreg.search.moves import swapped
 from mixreg.search.record import Record
@@ -43,9 +44,6 @@ Array = NDArray[np.float64]
 EMPTY_ROWS = 1.0
 # A component with more units than this, by its weight, has surely not.
 MANY_UNITS = 10.0
-# Fits that differ by less, but for what chance explains of them, are as good as each other
-# (`python -m benchmarks search --chance`).
-ALIKE = 10.0
 # Beyond so many rows, at most so many finalists are run to the end.
 MANY_ROWS, FEWER = 20_000, 8
 # Newton steps that finish a gate on hard labels.
@@ -204,7 +202,7 @@ def finish(
     exact = False
     if method == "altmin" or fit.reason == "exact":
         hard = source.sweep(HardAssignment(mixture), params.stacked())
-        exact = float(family.mean_square(hard.family)[0]) < EXACT and mixture.background is None
+        exact = float(family.mean_square(hard.family)[0]) < HARD and mixture.background is None
     if method == "altmin":
         params = weighed(source, mixture, params, hard)
     if mixture.exchangeable:

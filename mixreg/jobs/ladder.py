@@ -13,6 +13,7 @@ from mixreg.mixture.mixture import Mixture
 from mixreg.search.candidates import (
     feasible,
 )
+from mixreg.search.constants import OF_SHARED
 from mixreg.search.course import Course
 from mixreg.search.effort import Ladder, first_rows
 from mixreg.search.rounds import decompositions
@@ -27,9 +28,7 @@ from mixreg.sources.tasks import response_sizes
 Array = NDArray[np.float64]
 
 # Rows whose moments are reported; the search looks at those of its first level.
-MOMENT_ROWS = 100_000
-# What a search on shared rows may cost, over what one on rows may (bank of the benchmark).
-OF_SHARED = 0.8
+REPORTED_ROWS = 100_000
 
 
 def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
@@ -67,7 +66,7 @@ def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:
     raw = raw if counted is None else raw.take_units(counted)
     near = raw if mixture.background is None else drawn_in(raw, mixture.family)
     ladder = make_ladder(replace(problem, source=near), rng)
-    return decompositions(ladder.make(MOMENT_ROWS, rng), rng)[1]
+    return decompositions(ladder.make(REPORTED_ROWS, rng), rng)[1]
 
 
 def surrogate(source: Source, mixture: Mixture) -> Source:

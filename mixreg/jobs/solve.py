@@ -37,6 +37,7 @@ from mixreg.search.candidates import (
     random_directions,
 )
 from mixreg.search.cells import CellSearch, can_be_cut
+from mixreg.search.constants import POWER_STARTS, POWER_STEPS
 from mixreg.search.course import Course
 from mixreg.search.effort import Effort
 from mixreg.search.grouped import GroupedSearch
@@ -117,7 +118,7 @@ def _single_start(
     """One start: the tensor's, random directions, or what the user gave."""
     init, k, mixture = options.init, course.k, course.mixture
     white = course.linear_whitening
-    tensor = init if isinstance(init, TensorStart) else TensorStart(30 * k, 20)
+    tensor = init if isinstance(init, TensorStart) else TensorStart(POWER_STARTS * k, POWER_STEPS)
     whole = isinstance(init, TensorStart) and course.whitening.linear is None
     data = source if whole else course.linear
     tensors: tuple[TensorResult, ...] = ()

@@ -18,8 +18,10 @@ from mixreg.mixture.gate import ConstantGate
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
+    ALIVE,
     BRED,
     LABEL_STEPS,
+    LOOK,
     MODERATE,
     MOST_HALVINGS,
 )
@@ -237,11 +239,10 @@ def partitions(
     resp = np.empty((k, runs, block.units))
     for run in range(runs):
         # Each run looks along other directions, so that runs differ.
-        look = points * rng.uniform(0.2, 1.0, points.shape[1])
+        look = points * rng.uniform(*LOOK, points.shape[1])
         with warnings.catch_warnings():
             # An empty cluster is no reason to stop; it gets its share below.
             warnings.simplefilter("ignore", UserWarning)
             _, labels = kmeans2(look, k, iter=10, minit="++", rng=rng)
         resp[:, run] = one_hot(labels.astype(np.intp), k)
-    # A little of every component everywhere keeps empty clusters alive.
-    return 0.95 * resp + 0.05 / k
+    return (1 - ALIVE) * resp + ALIVE / k

@@ -29,6 +29,7 @@ from mixreg.search.constants import (
     CELLS,
     CUTTING,
     ENOUGH,
+    JITTER,
     LEAST_BATCH,
     MOST_LOST,
     OF_COLUMNS,
@@ -107,7 +108,7 @@ def cells_of(course: Course, around: Parameters | None, rng: np.random.Generator
         Stretches all directions a little, so that no two views are alike.
     """
     points = coordinates(course, around)
-    points *= rng.uniform(0.8, 1.25, points.shape[1])
+    points *= rng.uniform(*JITTER, points.shape[1])
     rows, white = course.source.block, course.whitening
     assert isinstance(rows, Block)
     order, starts = cut(points, CELLS)

@@ -48,8 +48,9 @@ PROMOTED, WIDE_ROWS = 5, 100_000
 PARENTS, FOR_LEADER = 10, 4
 # A round of starts, then so many batches of moves, in turn.
 BATCHES = 3
-# Starts and moves that must fail for each unit of n_init.
-PATIENCE = 5
+# Starts and moves that must fail, most starts, and what the search may cost in plain starts on all
+# rows, for each unit of n_init (`search --real`: at most the time of ten plain starts).
+PATIENCE, STARTS_EACH, RUNS_EACH = 5, 6, 0.5
 # Share of the budget for starts on the first level, and where only an exact fit means much.
 FOR_STARTS, FOR_EXACT = 0.35, 0.85
 # Moves of a batch; more where data are few and overhead rules.
@@ -69,6 +70,11 @@ PASS, BESIDE = 1e6, 2.5e7
 # data on which two rounds cost no more than CHEAP are not sampled.
 FEW_MOVES = 1e8
 CHEAP = 4e8
+# Where starts agreed, that much less; and the fewest and the most moves, agreed or not.
+IF_AGREED = 0.3
+LEAST_MOVES, LEAST_AGREED, MOST_MOVES = 4, 2, 80
+# What a search on shared rows may cost, over what one on rows may (bank).
+OF_SHARED = 0.8
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
 SCARCE, MORE_IF_SCARCE = 5, 24
@@ -76,13 +82,11 @@ SCARCE, MORE_IF_SCARCE = 5, 24
 BEST = 4
 # Rows on a lattice make many maxima too, as components turn exact.
 MORE_ON_LATTICE = 2
-# Mean squared residual (unit variance) that makes a run worth certifying.
-PROMISING = 1e-9
 # Kinds of starts, in turn.
 CYCLE = ("labels", "subspace", "labels", "partition", "labels", "random")
 ANNEAL = Control(max_iter=8, tol=0.0)
 ANNEAL_LONG = Control(max_iter=25, tol=0.0)
-HARD = Control(max_iter=15)
+HARD_LABELS = Control(max_iter=15)
 
 # Runs
 
@@ -103,12 +107,17 @@ WARM, TOLERANCE, TO_THE_END = 20, 1e-6, 130
 MODERATE = 1.5
 # Variance of starts made of components that were found, as a share of the pooled fit's.
 BRED = 0.1
+# By how much runs of partitions look along other directions, and what every component has
+# everywhere, so that an empty cluster stays alive.
+LOOK, ALIVE = (0.2, 1.0), 0.05
 # Scoring steps that turn responsibilities into a fit, where one is not enough.
 LABEL_STEPS = 3
 MOST_HALVINGS = 30
 
 # The tensor start
 
+# Power starts for each component, and iterations of each.
+POWER_STARTS, POWER_STEPS = 30, 20
 # Shares of the largest possible noise variance that are tried in turn.
 NOISE_GRID = (0.0, 0.3, 0.6, 0.8, 0.95)
 
@@ -148,6 +157,9 @@ ONCE_IN = 300.0
 # accident too. Without such starts the fits that choose a chance line are 17 and 20 of 150 (seeds
 # as above), with them 14 and 19. Other values were not tried.
 WIDER, NARROWER = 1.5, 0.5
+# Fits that differ by less, but for what chance explains of them, are as good as each other
+# (`search --chance`).
+ALIKE = 10.0
 # More than any log-likelihood.
 EMPTY = 1e12
 
@@ -200,5 +212,7 @@ CELL_ROUNDS, CELL_SHARE = 2, 0.6
 # Cells around the leader that lose more than this share of what another fit gains over one
 # component tell little (diamonds: a fifth to a third).
 MOST_LOST = 0.5
+# By how much cells differ between rounds along each column.
+JITTER = (0.8, 1.25)
 # What it takes to cut rows into cells, in passes of one run.
 CUTTING = 40

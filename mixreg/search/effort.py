@@ -16,6 +16,8 @@ from mixreg.search.constants import (
     PATIENCE,
     ROUND,
     ROWS_EACH,
+    RUNS_EACH,
+    STARTS_EACH,
     UNITS_EACH,
     WIDE_ROWS,
 )
@@ -41,12 +43,12 @@ class Effort:
     @property
     def starts(self) -> int:
         """Most starts."""
-        return 6 * self.n_init if self.n_init > 1 else 1
+        return STARTS_EACH * self.n_init if self.n_init > 1 else 1
 
     @property
     def runs(self) -> float:
         """What the search may cost, in plain starts on all rows (`benchmarks search --real`)."""
-        return 0.5 * self.n_init
+        return RUNS_EACH * self.n_init
 
     def patience(self, k: int) -> int:
         """Starts and moves in a row that must fail."""

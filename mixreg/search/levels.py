@@ -33,7 +33,11 @@ from mixreg.search.constants import (
     FINISH,
     FOR_LEADER,
     FOR_STARTS,
+    IF_AGREED,
+    LEAST_AGREED,
+    LEAST_MOVES,
     MOST,
+    MOST_MOVES,
     MOST_NEAR,
     MOVE_COST,
     NEAR,
@@ -147,8 +151,8 @@ class Search(Rounds):
         """Moves that a leader must hold against where starts settled it: more if they are cheap."""
         k, p = self.top.k, self.top.sample.columns
         each = MOVE_COST * self.ladder.cost * row_work(k, p)
-        cheap = int((0.3 if agreed else 1.0) * FEW_MOVES / each)
-        return min(max(cheap, 2 if agreed else ROUND // 2), 10 * ROUND)
+        cheap = int((IF_AGREED if agreed else 1.0) * FEW_MOVES / each)
+        return min(max(cheap, LEAST_AGREED if agreed else LEAST_MOVES), MOST_MOVES)
 
     def open(self, course: Course) -> tuple[list[Maximum], Fit | None]:
         """Rounds of starts on the first level, until they agree; or an exact fit.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.exact.thresholds import HARD
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
@@ -115,7 +116,7 @@ class TakeDeviations:
     def __call__(self, block: Block, params: None = None) -> DeviationSums:
         """Process one block."""
         z = block.x[:, 1:] if self.has_constant else block.x
-        r = (block.y - block.x @ self.pooled) / np.sqrt(max(self.variance, 1e-24))
+        r = (block.y - block.x @ self.pooled) / np.sqrt(max(self.variance, HARD))
         functions = [(r * r - 1) / (r * r + 4)]
         if self.has_constant:
             functions += [r / (r * r + 4), np.cos(2 * r), np.sin(2 * r)]

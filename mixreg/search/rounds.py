@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
 from mixreg.estimators.loop import Fit, Progress, iterate
+from mixreg.exact.thresholds import PROMISING
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.account import Account
 from mixreg.search.candidates import bred, feasible, make_starts, numbered
@@ -19,9 +20,10 @@ from mixreg.search.constants import (
     BEST,
     CYCLE,
     FOR_EXACT,
-    HARD,
+    HARD_LABELS,
     MOMENT_ROWS,
-    PROMISING,
+    POWER_STARTS,
+    POWER_STEPS,
     ROUND,
 )
 from mixreg.search.course import Course
@@ -48,7 +50,7 @@ def decompositions(
     linear, white, k = course.linear, course.linear_whitening, course.k
     subspace = find_subspace(linear, white, k)
     span = np.linalg.qr(np.column_stack([white.pooled, subspace]))[0]
-    options = TensorStart(n_starts=30 * k, n_iter=20)
+    options = TensorStart(POWER_STARTS * k, POWER_STEPS)
     return subspace, tuple(tensor_results(linear, white.has_constant, k, options, rng, within=span))
 
 
@@ -192,10 +194,10 @@ def certify(course: Course, fits: list[Fit]) -> Fit | None:
         return None
     sample, source, hard = course.sample, course.source, AltMin(course.mixture.common())
     order = np.argsort([-fit.objective for fit in fits])[:3]
-    for fit in iterate(source, hard, stack_of([fits[i] for i in order]), HARD):
+    for fit in iterate(source, hard, stack_of([fits[i] for i in order]), HARD_LABELS):
         if -fit.objective > PROMISING * sample.row_weight:
             continue
-        done = iterate(sample, hard, fit.params.stacked(), HARD)[0]
+        done = iterate(sample, hard, fit.params.stacked(), HARD_LABELS)[0]
         if done.reason == "exact":
             return done
     return None

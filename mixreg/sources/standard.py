@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
 from mixreg.errors import InputError
+from mixreg.exact.thresholds import HARD
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block, spans
 
@@ -227,7 +228,7 @@ class Whitening:
 
     def start(self, k: int) -> Parameters:
         """Give k copies of the pooled fit."""
-        spread = np.maximum(self.variance, 1e-24) if self.linear is None else self.dispersion
+        spread = np.maximum(self.variance, HARD) if self.linear is None else self.dispersion
         return Parameters.uniform(np.tile(self.pooled, (k, 1)), spread)
 
 
