@@ -125,8 +125,10 @@ class MixRegResults(Estimates):
             probable component. Of several responses, those that `new` has count.
         **columns : array, optional
             `groups`, `offset`, `exposure`, `trials`, `choice_set` or `concomitant`
-            of the new rows, where `new` has no column of that name. Without a choice set,
-            all rows are one. With several responses, dicts as in `from_formula`.
+            of the new rows, where `new` has no column of that name. What shifts means
+            must be there, or be given for all rows: `exposure=1`. `concomitant="average"`
+            gives classes their average probabilities. Without a choice set, all rows are
+            one. With several responses, dicts as in `from_formula`.
 
         Returns
         -------

@@ -350,7 +350,11 @@ def test_case_weights_are_repeated_rows(data):
     columns = ["size", "share", "weight", "certainty"]
     assert_allclose(weighted.segments()[columns], repeated.segments()[columns], rtol=1e-5)
     one = data[["x"]].head(1)
-    assert_allclose(weighted.predict(one), repeated.predict(one), rtol=1e-5)
+    assert_allclose(
+        weighted.predict(one, concomitant="average"),
+        repeated.predict(one, concomitant="average"),
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("cov_type", ["oim", "opg", "robust"])
@@ -510,12 +514,14 @@ def test_new_rows_with_responses_use_both(data, res):
     assert later.max() > 0.1
 
 
-def test_without_concomitants_new_rows_have_average_probabilities(data, res):
-    found = res.predict(data[["x"]].head(5), "posterior")
+def test_new_rows_may_have_average_probabilities(data, res):
+    average = {"concomitant": "average"}
+    found = res.predict(data[["x"]].head(5), "posterior", **average)
     assert_allclose(found, np.tile(res.weights, (5, 1)), rtol=1e-12)
     each = res.predict(data[["x"]].head(5), "component")
-    assert_allclose(res.predict(data[["x"]].head(5)), each.to_numpy() @ res.weights.to_numpy())
-    with_response = res.predict(data[["x", "y"]], "posterior").to_numpy()
+    mean = res.predict(data[["x"]].head(5), **average)
+    assert_allclose(mean, each.to_numpy() @ res.weights.to_numpy())
+    with_response = res.predict(data[["x", "y"]], "posterior", **average).to_numpy()
     density = norm.pdf(
         data["y"].to_numpy()[:, None],
         res.predict(data[["x"]], "component").to_numpy(),
@@ -523,6 +529,12 @@ def test_without_concomitants_new_rows_have_average_probabilities(data, res):
     )
     joint = density * res.weights.to_numpy()
     assert_allclose(with_response, joint / joint.sum(axis=1, keepdims=True), atol=1e-10)
+
+
+@pytest.mark.parametrize("which", ["mean", "posterior", "label"])
+def test_new_rows_without_a_concomitant_are_refused(data, res, which):
+    with pytest.raises(InputError, match=r"lack the concomitant age; .*concomitant='average'"):
+        res.predict(data.drop(columns="age").head(5), which)
 
 
 @pytest.mark.parametrize("columns", [["x", "age", "income"], ["x", "age", "income", "y"]])
@@ -742,10 +754,18 @@ def test_regressors_are_not_taken_for_concomitants(data, arrays):
     # Two regressors and two concomitants: new rows have only the former.
     y, x, z = arrays
     found = MixReg(y, x, 2, concomitant=z[:, :2]).fit()
-    assert_allclose(found.predict(x[:4], "posterior"), np.tile(found.weights, (4, 1)), rtol=1e-10)
+    assert_allclose(
+        found.predict(x[:4], "posterior", concomitant="average"),
+        np.tile(found.weights, (4, 1)),
+        rtol=1e-10,
+    )
     names = pd.DataFrame(x[:4], columns=["one", "x"])
     named = MixReg(y, pd.DataFrame(x, columns=["one", "x"]), 2, concomitant=z[:, :2]).fit()
-    assert_allclose(named.predict(names, "posterior"), np.tile(named.weights, (4, 1)), rtol=1e-10)
+    assert_allclose(
+        named.predict(names, "posterior", concomitant="average"),
+        np.tile(named.weights, (4, 1)),
+        rtol=1e-10,
+    )
 
 
 def test_concomitants_of_new_arrays_can_be_given(arrays, by_arrays):

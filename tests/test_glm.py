@@ -701,3 +701,20 @@ def test_negative_binomials_never_end_below_the_poisson_that_they_hold(mean, k):
     ]
     # What rounding of y log(y) allows.
     assert found[1] > found[0] - 1e-6
+
+
+@pytest.mark.parametrize("column", ["offset", "exposure"])
+@pytest.mark.parametrize("named", [True, False])
+def test_new_rows_without_what_shifts_their_means_are_refused(column, named):
+    rng = np.random.default_rng(3)
+    data = pd.DataFrame({"x": rng.standard_normal(200), "t": rng.uniform(1, 9, 200)})
+    data["y"] = rng.poisson(data["t"] * np.exp(0.2 * data["x"]))
+    given = "t" if named else data["t"].to_numpy()
+    res = MixReg.from_formula("y ~ x", data, k=1, family="poisson", **{column: given}).fit()
+    new = data[["x", "y"]].head(3)
+    for which in ("mean", "component", "posterior"):
+        with pytest.raises(InputError, match=f"pass {column}=array"):
+            res.predict(new, which)
+    neutral = res.predict(new, **{column: 0 if column == "offset" else 1})
+    by_hand = np.exp(res.coefficients.iloc[0, 0] + res.coefficients.iloc[1, 0] * new["x"])
+    assert_allclose(neutral, by_hand, rtol=1e-9)

@@ -54,6 +54,11 @@ def predict(res: Estimates, new: Any, which: str, columns: dict[str, Any]) -> An
     return labels.astype("Int64").mask(bad) if bad.any() else labels
 
 
+# What leaves means as they are, and what asks for average class probabilities.
+NEUTRAL = {"offset": 0, "exposure": 1}
+AVERAGE = "average"
+
+
 @dataclass
 class NewResponse:
     """Columns of one response, as far as they are there; NaN where they are missing."""
@@ -141,11 +146,16 @@ def new_rows(res: Estimates, new: Any, columns: dict[str, Any], which: str) -> N
         value = columns.get(name)
         if isinstance(value, dict):
             value = value.get(response.name)
+        key = response.names[name]
+        if value is None and key is not None:
+            there = frame is not None and key in frame.columns
+            if not there and name in NEUTRAL:
+                raise lacking(name, key)
+            value = frame[key] if frame is not None and there else None
         if value is None:
-            key = response.names[name]
-            if frame is None or key is None or key not in frame.columns:
-                return None
-            value = frame[key]
+            return None
+        if np.ndim(value) == 0:
+            return np.full(len(rows), value)
         if len(value) != len(rows):
             raise InputError(f"{name} has length {len(value)}, but there are {len(rows)} new rows")
         return value
@@ -165,24 +175,35 @@ def new_rows(res: Estimates, new: Any, columns: dict[str, Any], which: str) -> N
         groups = sets if groups is None else groups
     if res.fitted.groups is not None and groups is not None:
         rows.groups = pd.Index(groups)
-    rows.z = _new_concomitants(spec.gate_design, new, columns.get("concomitant"), len(rows))
+    if which != "component":
+        rows.z = _new_concomitants(spec.gate_design, frame, columns.get("concomitant"), len(rows))
     return rows
 
 
-def _new_concomitants(gate: Design | None, new: Any, given: Any, n: int) -> Array | None:
-    """Concomitants of new rows, or None where they are not there.
+def lacking(name: str, key: str) -> InputError:
+    """Say that new data lack what shifts their means."""
+    what = f"the column {key!r}" if key else "a column"
+    return InputError(
+        f"the model was declared with {what} as {name}, and new data have none; add it, or pass "
+        f"{name}=array, or {name}={NEUTRAL[name]} for all rows"
+    )
 
-    Classes then have their average probabilities.
-    """
-    if gate is None:
+
+def _new_concomitants(
+    gate: Design | None, frame: pd.DataFrame | None, given: Any, n: int
+) -> Array | None:
+    """Concomitants of new rows; None if classes are to have their average probabilities."""
+    if gate is None or (isinstance(given, str) and given == AVERAGE):
         return None
     wanted = gate.right_columns if gate.right is not None else frozenset(gate.terms)
     if given is None:
-        if not isinstance(new, (pd.DataFrame, dict, pd.Series)):
-            return None
-        given = as_frame(new)
-        if not wanted <= set(given.columns):
-            return None
+        absent = sorted(wanted if frame is None else wanted - set(frame.columns))
+        if absent:
+            raise InputError(
+                f"new data lack the concomitant {', '.join(absent)}; add the column, pass "
+                f"concomitant=table, or concomitant={AVERAGE!r} for average class probabilities"
+            )
+        given = frame
     z = gate.regressors(given)[0]
     if len(z) != n:
         raise InputError(f"concomitant has {len(z)} rows, but there are {n} new rows")

@@ -51,12 +51,16 @@ class RowColumns:
         return present(named)
 
     def names(self) -> dict[str, Any]:
-        """Names of columns where names were given."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {
-            key: value if isinstance(value, str) else getattr(value, "name", None)
-            for key, value in given.items()
-        }
+        """Names of the columns that were given: empty if they have none, None if there are none."""
+        return {f.name: _name_of(getattr(self, f.name)) for f in fields(self)}
+
+
+def _name_of(column: Any) -> Any:
+    """The name of a column, by which new data may have it too."""
+    if column is None or isinstance(column, str):
+        return column
+    name = getattr(column, "name", None)
+    return "" if name is None else name
 
 
 def known_by_group(given: RowColumns, data: pd.DataFrame | None, namespace: Any) -> RowColumns:
