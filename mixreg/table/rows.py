@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError
 from mixreg.families import Family
 from mixreg.sources.block import Block
+from mixreg.table import frames
 from mixreg.table.design import Table
 from mixreg.table.units import Units, column, make_units, plain_value, present
 
@@ -54,7 +55,7 @@ class RowColumns:
         """Names of columns where names were given."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
-            key: value if isinstance(value, str) else getattr(value, "name", None)
+            key: value if isinstance(value, str) else frames.name_of(value)
             for key, value in given.items()
         }
 
