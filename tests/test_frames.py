@@ -228,6 +228,20 @@ def test_dictionaries_that_differ_by_chunk_become_one():
     assert found.isna().tolist() == [False, False, False, True]
 
 
+def test_a_null_among_the_levels_is_missing():
+    levels = pa.array(["b", None, "a"])
+    values = pa.DictionaryArray.from_arrays(pa.array([2, 1, 0]), levels)
+    found = frames.read(pa.table({"a": values}))["a"]
+    assert found.cat.categories.tolist() == ["b", "a"]
+    assert found.isna().tolist() == [False, True, False]
+
+
+def test_a_type_that_arrow_lacks_is_refused():
+    data = make_polars().with_columns(x=pl.col("weight").cast(pl.Int128))
+    with pytest.raises(InputError, match="data cannot be read as Arrow has them"):
+        MixReg.from_formula("y ~ x", data, k=2)
+
+
 @pytest.mark.parametrize("make", [pl.DataFrame, pa.table], ids=["pl", "pa"])
 def test_decimals_dates_and_booleans(make):
     rng = np.random.default_rng(0)

@@ -75,6 +75,10 @@ def read(
         table = _arrow(data, lambda columns: _wanted(columns, names, by_place))
     except ImportError as error:
         raise _not_installed(data) from error
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"data cannot be read as Arrow has them ({error})") from error
     if table is None:
         return data.to_pandas() if hasattr(data, "to_pandas") else data
     columns, table = table
@@ -236,7 +240,7 @@ def _series(values: Any, name: Any, levels: bool = True) -> pd.Series:
     values = pa.chunked_array([values]) if isinstance(values, pa.Array) else values
     if pa.types.is_dictionary(values.type):
         _check_type(values.type.value_type, name)
-        category = values.unify_dictionaries().to_pandas()
+        category = _category(values.unify_dictionaries())
         return category if levels else pd.Series(np.asarray(category))
     if pa.types.is_decimal(values.type):
         # Arrow's own floats of decimals are not always the nearest ones.
@@ -246,6 +250,14 @@ def _series(values: Any, name: Any, levels: bool = True) -> pd.Series:
     dtype = NULLABLE.get(str(values.type)) if values.null_count else None
     mapper = None if dtype is None else {values.type: dtype}.get
     return values.to_pandas(date_as_object=False, types_mapper=mapper)
+
+
+def _category(values: Any) -> pd.Series:
+    """A dictionary of Arrow's as a category; one of its levels may be null."""
+    if not any(chunk.dictionary.null_count for chunk in values.chunks):
+        return values.to_pandas()
+    levels = [level for level in values.chunk(0).dictionary.to_pylist() if level is not None]
+    return pd.Series(pd.Categorical(values.to_pylist(), levels))
 
 
 def _check_type(kind: Any, name: Any) -> None:
