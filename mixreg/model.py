@@ -34,7 +34,8 @@ class MixReg(Declaration):
     endog : (n,) array or Series
         Response. With family="binomial", (n, 2) are successes and failures.
     exog : (n, p) array or DataFrame
-        Regressors. A constant is not added; include one if you want intercepts.
+        Regressors, of pandas, polars or Arrow too. A constant is not added;
+        include one if you want intercepts.
         Arrays of floats, row by row, are not copied if nothing is missing and
         groups lie together: do not change them while the model is in use.
     k : int

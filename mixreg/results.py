@@ -24,7 +24,7 @@ from mixreg.report.diagnostics import Diagnostics, diagnose
 from mixreg.report.drawing import simulate
 from mixreg.report.estimates import Estimates, check_alpha
 from mixreg.report.fitted import Fitted
-from mixreg.report.prediction import predict
+from mixreg.report.prediction import predict, read_new
 from mixreg.report.summary import make_summary
 from mixreg.table.checks import whole
 
@@ -111,7 +111,7 @@ class MixRegResults(Estimates):
 
         Parameters
         ----------
-        new : DataFrame or array, optional
+        new : DataFrame, another table or array, optional
             New data through the same formula.
         which : {"mean", "component", "posterior", "label"}
             "mean": expected response, averaged over components by weight.
@@ -132,8 +132,8 @@ class MixRegResults(Estimates):
 
         Returns
         -------
-        Series or DataFrame with the index of `new`; rows with missing
-        regressors are NaN (labels: <NA>).
+        Series or DataFrame with the index of `new`, or numbered from 0 if it is
+        not pandas'; rows with missing regressors are NaN (labels: <NA>).
         """
         known = {"groups", "offset", "exposure", "trials", "choice_set", "concomitant"}
         unknown = set(columns) - known
@@ -149,6 +149,7 @@ class MixRegResults(Estimates):
         new, **columns
             As in `predict`.
         """
+        new = read_new(self, new)
         posterior = self.predict(new, "posterior", **columns)
         label = self.predict(new, "label", **columns)
         first = pd.DataFrame({"component": label, "certainty": posterior.max(axis=1)})
@@ -172,7 +173,7 @@ class MixRegResults(Estimates):
         """Size, share, certainty, coefficients and elasticities of each segment."""
         return market.segments(self)
 
-    def profile(self, data: pd.DataFrame) -> market.SegmentProfile:
+    def profile(self, data: Any) -> market.SegmentProfile:
         """Describe the segments by variables that were not in the model."""
         return market.profile(self, data)
 

@@ -22,7 +22,9 @@ from mixreg.model import MixReg
 from mixreg.report.fitted import Fitted
 from mixreg.report.selection_plot import plot_selection
 from mixreg.results import MixRegResults
+from mixreg.table import frames
 from mixreg.table.checks import whole
+from mixreg.table.declaration import needed_names
 
 CRITERIA = {"aic": "AIC", "bic": "BIC", "icl": "ICL"}
 # Arguments of `fit` that may be given to `select_k`.
@@ -158,8 +160,8 @@ def select_k(
     ----------
     formula : str, optional
         As in `MixReg.from_formula`. Leave it out to give arrays.
-    data : DataFrame, optional
-        Without data, names are looked up where this is called.
+    data : DataFrame or another table, optional
+        As in `MixReg.from_formula`. Without data, names are looked up where this is called.
     k : iterable of int
         Numbers of components to try.
     criterion : {"bic", "aic", "icl"}
@@ -202,6 +204,9 @@ def select_k(
         raise InputError(f"criterion={criterion!r} is unknown; use one of {', '.join(CRITERIA)}")
     _check_data(formula, data, endog, exog)
     declared, fit_options = _split(options, MixReg if formula is None else MixReg.from_formula)
+    if formula is not None:
+        # Once: a table may be the outcome of a query, or a stream.
+        data = frames.read(data, _names(formula, declared))
     models: list[MixReg] = []
     for each in ks:
         if models and all(declared.get(name) is None for name in BY_NUMBER):
@@ -233,6 +238,12 @@ def _numbers(k: Any) -> list[int]:
     if not ks:
         raise InputError("k is empty; give the numbers of components to try, as range(1, 7)")
     return ks
+
+
+def _names(formula: Any, declared: dict[str, Any]) -> set[str]:
+    """Names that formulas and arguments mention, columns among them."""
+    formulas = [formula] if isinstance(formula, str) else formula
+    return needed_names(formulas, declared.get("concomitant"), declared.get("subset"), declared)
 
 
 def _check_data(formula: Any, data: Any, endog: Any, exog: Any) -> None:

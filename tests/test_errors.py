@@ -234,3 +234,39 @@ def test_bad_parameter_vectors(method):
     model = MixReg.from_formula("y ~ x1", NUMBERS, k=2)
     with pytest.raises(InputError, match=r"params must have shape \(7,\); got \(3,\)"):
         getattr(model, method)(np.ones(3))
+
+
+CUT = "y ~ pd.cut(x, [-2, 0, 2]) + w"
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "what"),
+    [
+        (CUT, {}, r"pd.cut\(x, \[-2, 0, 2\]\) has no category in 5 rows"),
+        (CUT, {"groups": "g"}, "has no category in 5 rows"),
+        (CUT, {"weights": "w"}, "has no category in 5 rows"),
+        ("y ~ w", {"concomitant": "~ pd.cut(x, [-2, 0, 2])"}, "has no category in 5 rows"),
+        ("y ~ c.map({'a': 'u'})", {}, r"c.map\(.*\) is missing in some rows"),
+        ("y ~ w", {"concomitant": "~ c.map({'a': 'u'})"}, "is missing in some rows"),
+    ],
+)
+def test_transforms_that_leave_rows_without_a_category(formula, options, what):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.uniform(-2, 2, 80), "w": rng.uniform(1, 3, 80)})
+    data["y"], data["g"] = rng.standard_normal(80), np.repeat(np.arange(8), 10)
+    data["c"] = rng.choice(["a", "b"], 80)
+    data.loc[:4, "x"] = 5.0
+    with pytest.raises(InputError, match=what):
+        MixReg.from_formula(formula, data, k=2, **options)
+
+
+def test_rows_of_no_weight_are_not_counted():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.standard_normal((40, 2)), columns=["x", "y"])
+    data["w"] = np.where(np.arange(40) < 3, 1.0, 0.0)
+    with pytest.raises(InputError, match="there are 3"):
+        MixReg.from_formula("y ~ x", data, k=2, weights="w")
+    data["w"] = np.where(np.arange(40) < 12, 1.0, 0.0)
+    model = MixReg.from_formula("y ~ x", data, k=2, weights="w")
+    with pytest.raises(InputError, match="resample=20 is more parts than the 12 rows"):
+        model.fit(method="altmin", resample=20)

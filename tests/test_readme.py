@@ -13,7 +13,13 @@ import pytest
 import mixreg
 
 ROOT = Path(__file__).parents[1]
-PAGES = {"README.md": 2, "docs/families.md": 3, "docs/segmentation.md": 7, "docs/bayes.md": 2}
+PAGES = {
+    "README.md": 2,
+    "docs/data.md": 1,
+    "docs/families.md": 3,
+    "docs/segmentation.md": 7,
+    "docs/bayes.md": 2,
+}
 MODULES = [m.name for m in pkgutil.walk_packages(mixreg.__path__, "mixreg.")]
 
 

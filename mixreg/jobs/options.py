@@ -49,7 +49,8 @@ def make_options(
                 f"resample={resample!r} needs method='altmin' and a number of parts of at least 1"
             )
         resample = whole("resample", resample, 1)
-        units = model.source.units
+        counted = model.source.counted()
+        units = model.source.units if counted is None else len(counted)
         if resample > units:
             raise InputError(f"resample={resample} is more parts than the {units} rows or groups")
     if priors is not None and method != "vb":

@@ -18,7 +18,8 @@ from mixreg.report.estimates import Estimates
 from mixreg.sources import in_memory, per_unit
 from mixreg.sources.block import Block
 from mixreg.sources.tasks import regressors
-from mixreg.table.columns import as_frame
+from mixreg.table import frames
+from mixreg.table.columns import as_arrays, as_frame
 from mixreg.table.design import Design
 from mixreg.table.responses import OneResponse, Response, side_by_side
 from mixreg.table.rows import check_range, in_sets, with_offset
@@ -35,7 +36,11 @@ def predict(res: Estimates, new: Any, which: str, columns: dict[str, Any]) -> An
         raise InputError(f"which={which!r} is unknown; use one of {', '.join(WHICH)}")
     if new is None and which in ("posterior", "label"):
         return res.posterior if which == "posterior" else res.labels
-    rows = own_rows(res) if new is None else new_rows(res, new, columns, which)
+    if new is None:
+        rows = own_rows(res)
+    else:
+        columns = {name: _new_column(name, value) for name, value in columns.items()}
+        rows = new_rows(res, read_new(res, new), columns, which)
     if which == "component":
         return component_frame(res, rows)
     if which == "mean":
@@ -187,6 +192,30 @@ def lacking(name: str, key: str) -> InputError:
         f"the model was declared with {what} as {name}, and new data have none; add it, or pass "
         f"{name}=array, or {name}={NEUTRAL[name]} for all rows"
     )
+
+
+def read_new(res: Estimates, new: Any) -> Any:
+    """New data as pandas has them; of a table, the columns that the model knows."""
+    spec = res.spec
+    terms = spec.design.terms if spec.design.right is None and len(spec.responses) == 1 else ()
+    names = {*terms, spec.groups_name}
+    for response in spec.responses:
+        design = response.design
+        names |= {design.response, *design.left_columns, *design.right_columns}
+        names |= {name for name in response.names.values() if isinstance(name, str)}
+    gate = spec.gate_design
+    if gate is not None:
+        names |= gate.right_columns if gate.right is not None else {*gate.terms}
+    return frames.read(new, names, by_place=terms, levels=False)
+
+
+def _new_column(name: str, value: Any) -> Any:
+    """A column of new rows as pandas or numpy has it; concomitants may be a table."""
+    if isinstance(value, dict):
+        return {key: frames.column(one, name) for key, one in value.items()}
+    if name == "concomitant" and not isinstance(value, str):
+        return as_arrays(value)[0]
+    return frames.column(value, name)
 
 
 def _new_concomitants(

@@ -13,6 +13,7 @@ from scipy import stats
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.report.elasticities import log_terms
 from mixreg.report.estimates import Estimates
+from mixreg.table import frames
 from mixreg.table.columns import plain
 
 Array = NDArray[np.float64]
@@ -148,15 +149,16 @@ def segments(res: Estimates) -> pd.DataFrame:
     return pd.concat([frame, coef], axis=1)
 
 
-def profile(res: Estimates, data: pd.DataFrame) -> SegmentProfile:
+def profile(res: Estimates, data: Any) -> SegmentProfile:
     """Describe the segments by variables, mostly ones that were not in the model.
 
     Parameters
     ----------
-    data : DataFrame
+    data : DataFrame or another table
         With the index of the data that the model was fitted on; rows that the
         model did not use are left out. For a model with groups also one row a
-        group, indexed by group.
+        group, indexed by group. Another table than pandas' has the rows of the
+        data, or one row a group and the column that names it.
 
     Notes
     -----
@@ -253,6 +255,7 @@ def _members(res: Estimates) -> _Members:
 
 def _aligned(res: Estimates, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:
     """The rows of data in the model's order, and their units if those are groups of rows."""
+    data = _table(data, res.spec.groups_name)
     if not isinstance(data, pd.DataFrame):
         raise InputError(f"data must be a DataFrame; got {type(data).__name__}")
     model, groups, index = res.model, res.fitted.groups, data.index
@@ -272,6 +275,15 @@ def _aligned(res: Estimates, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] 
         raise InputError(f"the index of data fits rows and groups; {cure}")
     unit = None if groups is None else model.units.to_rows(np.arange(len(groups)), res.nobs)
     return plain(data.iloc[at_rows]), unit
+
+
+def _table(data: Any, groups_name: Any) -> Any:
+    """The data as a pandas frame; that of another library has the index that its groups name."""
+    frame = frames.read(data)
+    if isinstance(data, pd.DataFrame) or not isinstance(frame, pd.DataFrame):
+        return frame
+    by_group = groups_name in frame.columns and frame[groups_name].is_unique
+    return frame.set_index(groups_name, drop=False) if by_group else frame
 
 
 def _find(index: pd.Index, wanted: pd.Index, kept: Mask | None = None) -> NDArray[np.int_] | None:

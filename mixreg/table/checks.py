@@ -165,24 +165,14 @@ def check_rows(layout: Layout, source: Source, family: Family) -> None:
     needed = np.unique(index[index >= 0]).size
     if k == 1 or not family.linear or source.has("starts") or source.rows > 50 * needed:
         return
+    counted = source.counted()
+    source = source if counted is None else source.take_units(counted)
     distinct = len(source.sweep(distinct_rows).rows)
     if distinct < needed:
         raise InputError(
             f"k={k} components with {layout.p} coefficients need at least {needed} distinct rows; "
             f"there are {distinct}; use a smaller k or fewer terms"
         )
-
-
-def as_data(data: Any) -> pd.DataFrame:
-    """Data as a frame, not empty."""
-    data = data.to_pandas() if hasattr(data, "to_pandas") else data
-    try:
-        frame = data if isinstance(data, pd.DataFrame) else pd.DataFrame(data)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"data must be a DataFrame or a dict of columns ({error})") from error
-    if len(frame) == 0:
-        raise InputError("data is empty; give a DataFrame with at least one row")
-    return frame
 
 
 def subset_mask(frame: pd.DataFrame, subset: Any) -> NDArray[np.bool_]:
@@ -195,6 +185,8 @@ def subset_mask(frame: pd.DataFrame, subset: Any) -> NDArray[np.bool_]:
             subset = frame.eval(text)
         except Exception as error:
             raise InputError(f"subset={text!r} cannot be evaluated: {error}") from error
+        if isinstance(getattr(subset, "dtype", None), pd.BooleanDtype):
+            subset = subset.fillna(False)  # as with NaN: what is missing meets no condition
     same_rows = isinstance(subset, pd.Series) and len(subset) == len(frame)
     if same_rows and frame.index.is_unique and not subset.index.equals(frame.index):
         subset = subset.reindex(frame.index)

@@ -11,6 +11,7 @@ import patsy
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
+from mixreg.table import frames
 
 Array = NDArray[np.float64]
 
@@ -50,26 +51,39 @@ def formula_names(formula: str) -> tuple[set[str], set[str]]:
 
 
 def plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns as patsy knows them: floats for nullable numbers, objects for text."""
-    changes: dict[str, Any] = {}
-    for name in frame.columns:
-        dtype = frame[name].dtype
-        if isinstance(dtype, (pd.StringDtype, pd.BooleanDtype)):
-            changes[name] = frame[name].astype(object)
-        elif (
-            pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(frame[name]) in NUMBERS
-        ):
-            changes[name] = pd.to_numeric(frame[name])
-        elif pd.api.types.is_extension_array_dtype(dtype) and (
-            pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
-        ):
-            changes[name] = frame[name].astype("float64")
+    """Columns as patsy knows them: numpy's for nullable numbers, objects for text."""
+    changed = {name: _plain_column(frame[name]) for name in frame.columns}
+    changes = {name: new for name, new in changed.items() if new is not None}
     return frame.assign(**changes) if changes else frame
+
+
+def _plain_column(values: pd.Series) -> pd.Series | None:
+    """A column as patsy knows it; None if it is one already."""
+    dtype = values.dtype
+    whole = without_mask(values)
+    if whole.dtype != dtype:
+        return whole
+    if isinstance(dtype, (pd.StringDtype, pd.BooleanDtype)):
+        return values.astype(object)
+    if isinstance(dtype, pd.CategoricalDtype) and isinstance(dtype.categories.dtype, pd.ArrowDtype):
+        return values.cat.rename_categories(dtype.categories.tolist())
+    if pd.api.types.is_object_dtype(dtype):
+        return pd.to_numeric(values) if pd.api.types.infer_dtype(values) in NUMBERS else None
+    numeric = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
+    if numeric and pd.api.types.is_extension_array_dtype(dtype):
+        return values.astype("float64")
+    return None
+
+
+def without_mask(values: Any) -> Any:
+    """Integers and booleans that may be missing but are not, as numpy has them."""
+    numpy_type = getattr(values.dtype, "numpy_dtype", None)
+    masked = isinstance(numpy_type, np.dtype) and numpy_type.kind in "iub"
+    return values.astype(numpy_type) if masked and not values.isna().any() else values
 
 
 def as_frame(data: Any) -> pd.DataFrame:
     """New data as a frame: a Series or a dict of scalars is one row."""
-    data = data.to_pandas() if hasattr(data, "to_pandas") else data
     if isinstance(data, pd.DataFrame):
         return plain(data)
     if isinstance(data, pd.Series):
@@ -78,6 +92,14 @@ def as_frame(data: Any) -> pd.DataFrame:
         return plain(pd.DataFrame(data))
     except ValueError:
         return plain(pd.DataFrame(data, index=[0]))
+
+
+def as_arrays(*values: Any) -> list[Any]:
+    """Columns and matrices of any library that go together, as pandas and numpy have them."""
+    return [
+        plain(value) if isinstance(value, pd.DataFrame) and value.columns.is_unique else value
+        for value in frames.arrays(*values)
+    ]
 
 
 def as_matrix(data: Any, terms: tuple[str, ...] | None) -> tuple[Array, pd.Index]:

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
+from mixreg.table import frames
 from mixreg.table.columns import as_matrix, column_names, names_in, plain
 from mixreg.table.design import Design, column_like, with_outside
+from mixreg.table.making import check_levels, no_category
 from mixreg.table.recipe import KEEP_MISSING, formula_error, make_recipe
 from mixreg.table.units import plain_value
 
@@ -35,7 +37,7 @@ def concomitants(
         design, z = Design(terms, ""), z[kept]
     else:
         frame, used = _frame(formula, data, environment)
-        columns = () if data is None else tuple(data.columns)
+        columns = () if data is None else frames.columns_of(data)
         made = _evaluate(formula, None if frame is None else frame[kept], environment, columns)
         info = made.design_info
         z = np.asarray(made, dtype=float)
@@ -87,7 +89,7 @@ def _frame(
     formula: str, data: pd.DataFrame | None, environment: EvalEnvironment | None
 ) -> tuple[pd.DataFrame | None, list[Any]]:
     """Columns that a formula uses, with the caller's arrays brought in, and their names."""
-    names = _names(formula)
+    names = names_of(formula)
     if data is None:
         return None, [] if environment is None else sorted(column_like(names, environment))
     frame = data[[column for column in data.columns if column in names]]
@@ -100,14 +102,18 @@ def _evaluate(
     formula: str, frame: pd.DataFrame | None, environment: Any, columns: tuple[Any, ...]
 ) -> Any:
     try:
-        return patsy.dmatrix(
+        made = patsy.dmatrix(
             formula, {} if frame is None else frame, environment, NA_action=KEEP_MISSING
         )
     except patsy.PatsyError as error:
         raise formula_error(error, columns) from error
+    check_levels(made.design_info)
+    if frame is not None and made.design_info.factor_infos and len(made) < len(frame):
+        raise no_category(f"concomitant={formula!r}", len(frame) - len(made))
+    return made
 
 
-def _names(formula: str) -> set[str]:
+def names_of(formula: str) -> set[str]:
     """Variables that a one-sided formula mentions."""
     try:
         described = patsy.ModelDesc.from_formula(formula)
@@ -151,7 +157,7 @@ def _without_missing(
     good = frame.notna().all(axis=1).to_numpy(copy=True)
     if good.any():
         # A transform can make a value missing too.
-        columns = () if data is None else tuple(data.columns)
+        columns = () if data is None else frames.columns_of(data)
         made = np.asarray(_evaluate(formula, frame[good], environment, columns), dtype=float)
         if len(made) == good.sum():
             good[np.flatnonzero(good)[np.isnan(made).any(axis=1)]] = False

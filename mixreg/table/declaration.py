@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -15,9 +16,9 @@ from mixreg.sources import in_memory
 from mixreg.sources.threads import keep_memory, one_thread
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
+from mixreg.table import frames
 from mixreg.table.checks import (
     absent_terms,
-    as_data,
     check_attributes,
     check_differences,
     check_k,
@@ -26,6 +27,7 @@ from mixreg.table.checks import (
     subset_mask,
     yes_or_no,
 )
+from mixreg.table.columns import as_arrays, formula_names
 from mixreg.table.own_rows import OwnRows
 from mixreg.table.parts import Parts
 from mixreg.table.responses import (
@@ -74,6 +76,7 @@ class Declaration(Parts):
         keep_memory()  # before there are rows beside it
         _check_missing_option(missing)
         made = families_of(family, link, equal_variance, variance_ratio, [""])[0]
+        endog, exog, concomitant = as_arrays(endog, exog, concomitant)
         frame = exog if isinstance(exog, pd.DataFrame) else None
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         columns = known_by_group(given, frame, None)
@@ -126,8 +129,11 @@ class Declaration(Parts):
             each of several responses that share a label and are independent
             given it; terms are then named `"y: x1"`, family and link may be
             lists, and offset, exposure and trials are dicts by response.
-        data : DataFrame, optional
-            Without data, names are looked up where this is called.
+        data : DataFrame or another table, optional
+            Of pandas, polars (LazyFrames too), Arrow or DuckDB; see docs/data.md.
+            The columns that are named are read. Rows that pandas has no index
+            for are numbered from 0. Without data, names are looked up where this
+            is called.
         k : int
             Number of components.
         groups, weights, choice_set, known_labels, offset, exposure, trials : optional
@@ -156,9 +162,10 @@ class Declaration(Parts):
         formulas: list[Any] = list(formula) if several else [formula]
         families = families_of(family, link, equal_variance, variance_ratio, formulas)
         environment = EvalEnvironment.capture(eval_env, reference=1)
-        frame = None if data is None else as_data(data)
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         each = of_responses(given, formulas)
+        names = needed_names(formulas, concomitant, subset, vars(given))
+        frame = None if data is None else frames.as_data(data, names)
         columns, usable = resolved(each, frame, environment.namespace)
         if subset is not None:
             if frame is None:
@@ -170,9 +177,9 @@ class Declaration(Parts):
             usable = None if usable is None else usable[mask]
         if concomitant is not None:
             usable = _both(usable, gates.usable_rows(concomitant, frame, environment, missing))
-        names = [one.names() for one in each]
+        named = [one.names() for one in each]
         parts = read_formulas(
-            formulas, families, columns, names, frame, environment, missing, usable
+            formulas, families, columns, named, frame, environment, missing, usable
         )
         gate = None
         if concomitant is not None:
@@ -223,6 +230,21 @@ class Declaration(Parts):
             tuple(part.offset for part in parts),
             parts[0].regressors if len(parts) == 1 else rows.x,
         )
+
+
+def needed_names(
+    formulas: Sequence[str], concomitant: Any, subset: Any, arguments: dict[str, Any]
+) -> set[str]:
+    """Columns that formulas, a query and arguments name, among other names."""
+    names = {name for formula in formulas for side in formula_names(formula) for name in side}
+    if isinstance(concomitant, str):
+        names |= gates.names_of(concomitant)
+    if isinstance(subset, str):
+        names |= {one or other for one, other in re.findall(r"`([^`]+)`|(\w+)", subset)}
+    for value in arguments.values():
+        each = value.values() if isinstance(value, dict) else [value]
+        names |= {one for one in each if isinstance(one, str)}
+    return names
 
 
 def _check_missing_option(missing: str) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
+from mixreg.table import frames
 from mixreg.table.columns import (
     as_frame,
     as_matrix,
@@ -174,7 +175,7 @@ def from_formula(
     """
     left_names, right_names = formula_names(formula)
     names = left_names | right_names
-    columns: tuple[Any, ...] = () if data is None else tuple(data.columns)
+    columns: tuple[Any, ...] = () if data is None else frames.columns_of(data)
     rows = (
         None
         if data is None
@@ -282,7 +283,8 @@ def column_like(names: set[str], environment: EvalEnvironment) -> set[str]:
             value = environment.namespace[name]
         except KeyError:
             continue
-        if isinstance(value, (pd.Series, np.ndarray, list, pd.Categorical)):
+        known = isinstance(value, (pd.Series, np.ndarray, list, pd.Categorical))
+        if known or frames.is_column(value):
             found.add(name)
     return found
 

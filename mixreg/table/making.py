@@ -71,7 +71,17 @@ def learn(formula: str, rows: KeptRows, environment: EvalEnvironment) -> tuple[A
     """Both sides of a formula as patsy has them after it has seen the data."""
     frame = rows.columns(rows.frame.columns)
     left, right = patsy.incr_dbuilders(formula, lambda: iter([frame]), environment, KEEP_MISSING)
+    check_levels(left, right)
     return left, right
+
+
+def check_levels(*sides: Any) -> None:
+    """Refuse what a transform leaves without a category: patsy takes it for one."""
+    for factor, info in ((f, i) for side in sides for f, i in side.factor_infos.items()):
+        if info.type == "categorical" and pd.isna(list(info.categories)).any():
+            raise InputError(
+                f"{factor.name()} is missing in some rows; fill them, or drop the rows first"
+            )
 
 
 def make(left: Any, right: Any, rows: KeptRows) -> tuple[Array, Array]:
@@ -79,6 +89,8 @@ def make(left: Any, right: Any, rows: KeptRows) -> tuple[Array, Array]:
     length, width = len(rows.index), len(right.column_names)
     if 8 * length * width <= AT_ONCE_BYTES:
         made = _built([left, right], rows.columns(rows.frame.columns))
+        if len(made[1]) < length:
+            check_lengths(right, rows)
         return made[0], made[1]
     x, first = np.empty((length, width)), 0
     for info in _shares(right, SHARE * width):
@@ -88,14 +100,22 @@ def make(left: Any, right: Any, rows: KeptRows) -> tuple[Array, Array]:
     return _built([left], rows.columns(_names(left)))[0], x
 
 
+def check_lengths(info: Any, rows: KeptRows) -> None:
+    """Refuse terms that have no category in some rows: patsy leaves these out."""
+    for one in _shares(info, 0.0):
+        _fill(np.empty((len(rows.index), len(one.column_names))), one, rows)
+
+
+def no_category(terms: str, rows: int) -> InputError:
+    """Say that terms have no category in so many rows."""
+    return InputError(f"{terms} has no category in {rows} rows; fill or drop them")
+
+
 def _fill(x: Array, info: Any, rows: KeptRows) -> None:
     """Make some terms and put them where they belong."""
     part = _built([info], rows.columns(_names(info)))[0]
-    if len(part) < len(x):
-        raise InputError(
-            f"{', '.join(info.term_names)} has no category in {len(x) - len(part)} rows; fill or "
-            "drop them"
-        )
+    if len(part) < len(x) and info.factor_infos:
+        raise no_category(", ".join(info.term_names), len(x) - len(part))
     x[:] = part
 
 

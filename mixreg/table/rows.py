@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError
 from mixreg.families import Family
 from mixreg.sources.block import Block
+from mixreg.table import frames
 from mixreg.table.design import Table
 from mixreg.table.units import Units, column, make_units, plain_value, present
 
@@ -59,7 +60,7 @@ def _name_of(column: Any) -> Any:
     """The name of a column, by which new data may have it too."""
     if column is None or isinstance(column, str):
         return column
-    name = getattr(column, "name", None)
+    name = frames.name_of(column)
     return "" if name is None else name
 
 

@@ -10,6 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
+from mixreg.table import frames
+from mixreg.table.columns import without_mask
 
 Array = NDArray[np.float64]
 
@@ -86,16 +88,18 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
             if value not in data.columns:
                 raise InputError(
                     f"{name}={value!r} is not a column of data; columns are "
-                    f"{', '.join(map(str, data.columns[:20]))}"
+                    f"{', '.join(map(str, frames.columns_of(data)[:20]))}"
                 )
             return data[value]
         try:
-            return namespace[value]
+            return frames.column(namespace[value], name)
         except (KeyError, TypeError):
             raise InputError(
                 f"{name}={value!r} was not found; pass an array, or data with that column"
             ) from None
-    values = value if isinstance(value, (pd.Series, pd.Categorical)) else np.asarray(value)
+    values = frames.column(value, name)
+    if not isinstance(values, (pd.Series, pd.api.extensions.ExtensionArray)):
+        values = np.asarray(values)
     if np.ndim(values) != 1:
         raise InputError(f"{name} must have one dimension; got shape {np.shape(values)}")
     if data is not None and len(values) != len(data):
@@ -134,7 +138,7 @@ def make_units(
     if groups is None:
         return Units(None, None, None, weight)
     values = groups[kept] if not isinstance(groups, pd.Series) else groups[kept].array
-    codes, labels = pd.factorize(values)
+    codes, labels = pd.factorize(without_mask(values))
     labels = pd.Index(labels)
     order = None
     within = np.zeros(len(codes), dtype=np.intp) if sets is None else sets
