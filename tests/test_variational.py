@@ -17,6 +17,7 @@ from mixreg.estimators.variational import Variational, longest_row
 from mixreg.metrics import match_components
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.report.summary import weights_frame
 from mixreg.simulate import mixed_linear_equations
 from mixreg.sources.memory import BlockSource, MemorySource, condensed
 from tests.samples import lines, random_mixture, random_source, shops
@@ -727,3 +728,18 @@ def test_criteria_count_living_components():
     assert_allclose(res.bic, -2 * res.llf + 9 * np.log(1500))
     assert_allclose(res.llf, res.model.loglike(res.model.layout.pack(res.fitted.estimate.params)))
     assert res.elbo < res.llf
+
+
+def test_intervals_of_weights_are_those_of_the_posterior():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.standard_normal(1500)})
+    data["y"] = data["x"] + rng.standard_normal(1500)
+    res = MixReg.from_formula("y ~ x", data, k=3).fit(method="vb")
+    assert res.alive == [1]
+    assert res.entropy_r2 == 1.0
+    counts = res.fitted.beliefs.counts
+    draws = np.random.default_rng(1).dirichlet(counts, 20_000)
+    frame = weights_frame(res)
+    assert_allclose(frame["lower"], np.quantile(draws, 0.025, axis=0), atol=2e-4)
+    assert_allclose(frame["upper"], np.quantile(draws, 0.975, axis=0), atol=2e-4)
+    assert_allclose(frame["weight_se"], draws.std(axis=0), rtol=0.05)

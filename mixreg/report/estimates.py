@@ -354,9 +354,10 @@ class Estimates:
     @property
     def entropy_r2(self) -> float:
         """How clearly the components separate: 1 is certain, 0 is a guess."""
-        if len(self.classes) == 1:
+        classes = len(self.alive) + self.spec.noise
+        if classes == 1:
             return 1.0
-        return 1 - self.entropy / (self.n_units * float(np.log(len(self.classes))))
+        return 1 - self.entropy / (self.n_units * float(np.log(classes)))
 
     @property
     def icl(self) -> float:

@@ -8,13 +8,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import norm
+from scipy.stats import beta, norm
 from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from mixreg.report.estimates import Estimates
 from mixreg.report.notes import notes_of
+
+Array = NDArray[np.float64]
 
 STOPPED = {
     "converged": "converged",
@@ -167,20 +169,9 @@ def _interval_names(alpha: float) -> list[str]:
 
 
 def weights_frame(results: Estimates, alpha: float = 0.05) -> pd.DataFrame:
-    """Weights and residual deviations with standard errors, as a DataFrame.
-
-    Intervals of weights are made on the logit scale, so they stay in (0, 1).
-    """
+    """Weights and residual deviations with standard errors, as a DataFrame."""
     pi, weight_se = results.weights.to_numpy(), weight_errors(results)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logit = np.log(pi) - np.log1p(-pi)
-        half = norm.isf(alpha / 2) * weight_se / (pi * (1 - pi))
-    # Nothing is known of a weight that rounds to 0 or 1.
-    known = np.isfinite(logit) & np.isfinite(half)
-    logit, half = np.where(known, logit, 0.0), np.where(known, half, np.inf)
-    lower = upper = np.ones(1)
-    if len(pi) > 1:
-        lower, upper = expit(logit - half), expit(logit + half)
+    lower, upper = weight_intervals(results, alpha)
     frame = pd.DataFrame(
         {"weight": pi, "weight_se": weight_se, "lower": lower, "upper": upper},
         index=results.classes,
@@ -206,8 +197,36 @@ def _scale_columns(results: Estimates) -> pd.DataFrame:
     return scale.join(pd.DataFrame(errors, scale.index, [f"{name}_se" for name in scale]))
 
 
-def weight_errors(results: Estimates) -> NDArray[np.float64]:
-    """Standard errors of the weights, by the delta method."""
+def weight_intervals(results: Estimates, alpha: float) -> tuple[Array, Array]:
+    """Bounds of the weights, made on the logit scale, so that they stay in (0, 1).
+
+    Of variational Bayes, those of the posterior.
+    """
+    pi, weight_se, beliefs = results.weights.to_numpy(), weight_errors(results), _counts(results)
+    if len(pi) == 1:
+        return np.ones(1), np.ones(1)
+    if beliefs is not None:
+        each = beta(beliefs, beliefs.sum() - beliefs)
+        return each.ppf(alpha / 2), each.isf(alpha / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logit = np.log(pi) - np.log1p(-pi)
+        half = norm.isf(alpha / 2) * weight_se / (pi * (1 - pi))
+    # Nothing is known of a weight that rounds to 0 or 1.
+    known = np.isfinite(logit) & np.isfinite(half)
+    logit, half = np.where(known, logit, 0.0), np.where(known, half, np.inf)
+    return expit(logit - half), expit(logit + half)
+
+
+def _counts(results: Estimates) -> Array | None:
+    """Dirichlet counts of the weights in variational Bayes."""
+    return None if results.fitted.beliefs is None else results.fitted.beliefs.counts
+
+
+def weight_errors(results: Estimates) -> Array:
+    """Standard errors of the weights, by the delta method or of the posterior."""
+    counts = _counts(results)
+    if counts is not None and len(counts) > 1:
+        return np.asarray(beta(counts, counts.sum() - counts).std())
     estimate, slopes = results.fitted.estimate, results.fitted.tally.slopes
     if estimate.cov is None:
         return np.full(len(slopes), np.nan)
