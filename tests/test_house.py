@@ -16,7 +16,6 @@ import pytest
 
 import mixreg
 from mixreg import MixReg
-from mixreg.sources import base, memory
 from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block, GramBlock
 
 ROOT = Path(mixreg.__file__).parent
@@ -26,9 +25,10 @@ TREES = {
     if "sources" not in path.relative_to(ROOT).parts
 }
 CONCRETE = {
-    name
-    for name, thing in vars(memory).items()
-    if isinstance(thing, type) and name.endswith("Source") and thing is not base.Source
+    node.name
+    for path in sorted((ROOT / "sources").glob("*.py"))
+    for node in ast.parse(path.read_text()).body
+    if isinstance(node, ast.ClassDef) and node.name.endswith("Source") and node.name != "Source"
 }
 COLUMNS = {*ROW_FIELDS, *UNIT_FIELDS, "starts"}
 # Names that hold a source wherever they occur.
@@ -36,7 +36,9 @@ SOURCES = {"source", "raw", "near", "sample", "linear"}
 
 # PyMC builds one graph of all rows; draws come from one stream of random numbers.
 NEED_ALL_ROWS = {"ppl/pymc_model.py", "report/drawing.py"}
-# A search looks at samples, and at views, as one block.
+# Rows that a user hands over, to be fitted or predicted, are put into memory.
+PUT_INTO_MEMORY = {"table/declaration.py", "report/prediction.py"}
+# A search looks at its levels, and at views, as one block.
 LOOK_AT_ONE_BLOCK = {
     "search/candidates.py",
     "search/cells.py",
@@ -127,6 +129,11 @@ def test_columns_are_compared_in_one_place():
         path for path, tree in TREES.items() if {"ROW_FIELDS", "UNIT_FIELDS"} & set(names(tree))
     }
     assert found == COMPARE_COLUMNS
+
+
+@pytest.mark.parametrize("path", TREES)
+def test_only_front_doors_put_rows_into_memory(path):
+    assert ("in_memory" in set(names(TREES[path]))) == (path in PUT_INTO_MEMORY)
 
 
 def modules_met(rows: int, run: Callable[[], None]) -> set[str]:
