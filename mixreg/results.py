@@ -114,7 +114,8 @@ class MixRegResults(Estimates):
         new : DataFrame, another table or array, optional
             New data through the same formula.
         which : {"mean", "component", "posterior", "label"}
-            "mean": expected response, averaged over components by weight.
+            "mean": expected response, averaged over components by weight; the
+            background of a model with noise is left out.
             "component": expected response in each component. With
             family="choice" these are shares of the alternatives of a set. With
             several responses, columns are responses, and pairs (response,
@@ -135,10 +136,13 @@ class MixRegResults(Estimates):
         Series or DataFrame with the index of `new`, or numbered from 0 if it is
         not pandas'; rows with missing regressors are NaN (labels: <NA>).
         """
-        known = {"groups", "offset", "exposure", "trials", "choice_set", "concomitant"}
-        unknown = set(columns) - known
+        known = ("groups", "offset", "exposure", "trials", "choice_set", "concomitant")
+        unknown = sorted(set(columns) - set(known))
         if unknown:
-            raise InputError(f"predict does not know {', '.join(sorted(unknown))}")
+            raise InputError(
+                f"predict does not know {', '.join(unknown)}; columns of new rows are "
+                f"{', '.join(known)}"
+            )
         return predict(self, new, which, columns)
 
     def assign(self, new: Any, **columns: Any) -> pd.DataFrame:

@@ -250,6 +250,15 @@ def test_wrong_arguments(res, grouped, boot):
         boot.conf_int(kind="bca")
 
 
+def test_choice_sets_are_not_torn_apart():
+    sets = pd.DataFrame({"set": np.repeat(np.arange(60), 2), "chosen": np.tile([1, 0], 60)})
+    sets["price"] = np.random.default_rng(0).normal(size=120)
+    options = {"k": 1, "family": "choice", "choice_set": "set"}
+    res = MixReg.from_formula("chosen ~ price", sets, **options).fit()
+    with pytest.raises(InputError, match="tear choice sets apart; use kind='group'"):
+        res.bootstrap(5, "case")
+
+
 def test_fits_without_a_likelihood():
     table = lines(200)
     hard = MixReg.from_formula(FORMULA, table, k=2).fit(method="altmin")

@@ -20,6 +20,10 @@ def with_value(column: str, value) -> pd.DataFrame:
     return data
 
 
+def with_levels() -> pd.DataFrame:
+    return changed(g=pd.Categorical(["a", "b"] * 30, ["a", "b", "rare"]))
+
+
 @pytest.mark.parametrize(
     ("formula", "data", "message"),
     [
@@ -35,7 +39,23 @@ def with_value(column: str, value) -> pd.DataFrame:
         ("t ~ x1", changed(t=list("ab") * 30), r"the response 't' is not numeric.*recode"),
         ("t ~ x1", changed(t=pd.Categorical(list("ab") * 30)), "the response 't' is not numeric"),
         ("t ~ x1", changed(t="a"), "the response 't' is not numeric"),
-        ("y + x2 ~ x1", NUMBERS, r"response 'y \+ x2'.*gives columns y, x2"),
+        ("y + x2 ~ x1", NUMBERS, r"gives columns y, x2; .*list of formulas, \['y ~ x1', 'x2 ~ x1'"),
+        ("y ~ x1 | z", NUMBERS, "formula 'y ~ x1 | z' has '|', .*groups='z'"),
+        ("y ~ x1 + (1|z)", NUMBERS, "groups='z'"),
+        ("y ~ (x1 + x2) | z", NUMBERS, "groups='z'"),
+        ("y ~ (1 + x1 || z)", NUMBERS, "groups='z'"),
+        ("z | z ~ x1", NUMBERS, "has '|'"),
+        ("y ~ g", with_levels(), r"zero: g\[T.rare\]; .*levels of g.*remove_unused_categories"),
+        (
+            "y ~ x1",
+            with_value("x1", np.inf).sample(60, random_state=0),
+            r"column x1 is infinite in row 7 \(log",
+        ),
+        (
+            "y ~ x1",
+            with_value("y", np.inf).sample(60, random_state=0),
+            "the response y is infinite in row 7;",
+        ),
         ("~ x1", NUMBERS, "formula '~ x1' has no response; write one left of '~'"),
         ("y ~ x1 +* x2", NUMBERS, "cannot be read"),
         ("y ~ (x1", NUMBERS, "cannot be read"),
@@ -51,6 +71,13 @@ def test_bad_data_and_formulas(formula, data, message):
         pytest.raises(InputError, match=message),
     ):
         MixReg.from_formula(formula, data, k=1)
+
+
+def test_an_elementwise_or_is_no_group():
+    model = MixReg.from_formula("y ~ I((x1 > 0) | (z == 2))", NUMBERS, k=1)
+    assert model.nobs == 60
+    with pytest.raises(InputError, match=r"concomitant '~ x1 \| z' has '\|'"):
+        MixReg.from_formula("y ~ x1", NUMBERS, k=2, concomitant="~ x1 | z")
 
 
 def test_numbers_stored_as_objects_are_numbers():
@@ -87,11 +114,16 @@ def test_a_formula_that_is_not_text():
         ({"k": 4, "weights": np.arange(60) < 3}, "k=4 is more than the 3 rows"),
         ({"groups": "shop"}, "groups='shop' is not a column of data; columns are y, x1, x2, z"),
         ({"weights": "count"}, "weights='count' is not a column"),
+        ({"groups": ["x1", "z"]}, r"list of columns; .*groups=data\['x1'\].astype\(str\) \+ ' '"),
         ({"groups": np.ones(59)}, "groups has length 59, but data has 60 rows"),
         ({"weights": np.ones(61)}, "weights has length 61, but data has 60 rows"),
         ({"weights": np.ones((60, 1))}, "weights must have one dimension"),
         ({"weights": 2.0}, "weights must have one dimension"),
         ({"weights": "x1"}, "weights must be finite and not negative; row .* has -"),
+        (
+            {"weights": 1.0 - NUMBERS["z"], "subset": NUMBERS["z"] == 2},
+            r"not negative; row \d+ has -1$",
+        ),
         ({"weights": np.full(60, np.inf)}, "weights must be finite"),
         ({"weights": np.zeros(60)}, "weights are all zero"),
         ({"weights": ["heavy"] * 60}, "weights are not numeric"),
@@ -119,9 +151,36 @@ def test_missing_values_raise_if_they_must(where):
         extra[where][3] = np.nan
     else:
         data.loc[3, where] = np.nan
-    message = "1 rows have missing values.*fill them, or use missing='drop'"
+    message = rf"^1 rows have missing values in {where} \(1\); fill them, or use missing='drop'"
     with pytest.raises(InputError, match=message):
         MixReg.from_formula("y ~ x1", data, k=1, missing="raise", **extra)
+
+
+@pytest.mark.parametrize("arrays", [True, False])
+def test_columns_with_missing_values_are_counted(arrays):
+    data = NUMBERS.copy()
+    data.loc[[3, 4, 5], "x2"] = np.nan
+    data.loc[[5, 6], "y"] = np.nan
+    declare, given = MixReg.from_formula, ("y ~ x1 + x2", data)
+    if arrays:
+        declare, given = MixReg, (data["y"], data[["x1", "x2"]])
+    with pytest.raises(InputError, match=r"^4 rows have missing values in") as caught:
+        declare(*given, k=1, missing="raise")
+    assert "y (2)" in str(caught.value)
+    assert "x2 (3)" in str(caught.value)
+    assert "x1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("concomitant", "message"),
+    [("~ x1 + x2", r"3 rows .* in x2 \(3\);"), ("~ np.log(z - x2**2)", r"in .*x2.* \(\d+\);")],
+)
+def test_concomitants_with_missing_values_are_counted(concomitant, message):
+    data = NUMBERS.copy()
+    data.loc[[3, 4, 5], "x2"] = np.nan
+    options = {"concomitant": concomitant, "missing": "raise"}
+    with np.errstate(invalid="ignore"), pytest.raises(InputError, match=message):
+        MixReg.from_formula("y ~ x1", data, k=2, **options)
 
 
 def test_subset_needs_data():
@@ -146,6 +205,7 @@ Y, X = NUMBERS["y"].to_numpy(), NUMBERS[["x1", "x2"]].to_numpy()
 @pytest.mark.parametrize(
     ("endog", "exog", "options", "message"),
     [
+        ("y ~ x1", NUMBERS, {}, r"use MixReg.from_formula\('y ~ x1', data, k=1\)"),
         (Y[:5], X, {}, "endog has length 5, but exog has 60 rows"),
         (X, X, {}, r"endog must have one dimension; got shape \(60, 2\)"),
         (["a"] * 60, X, {}, "endog is not numeric"),
@@ -176,10 +236,16 @@ def test_tables_with_different_rows_are_refused():
 
 
 def test_misspelt_arguments_are_refused():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'group'"):
+    message = r"^MixReg.from_formula\(\) got .* 'group'; did you mean 'groups'\?"
+    with pytest.raises(TypeError, match=message):
         MixReg.from_formula("y ~ x1", NUMBERS, k=1, group="z")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'weight'"):
+    with pytest.raises(TypeError, match=r"^MixReg.from_formula\(\) missing .* 'k'$"):
+        MixReg.from_formula("y ~ x1", NUMBERS)
+    message = r"^MixReg\(\) got an unexpected keyword argument 'weight'; did you mean 'weights'"
+    with pytest.raises(TypeError, match=message):
         MixReg(Y, X, k=1, weight=Y)
+    with pytest.raises(TypeError, match="'qqq'; it has endog, exog, k, groups"):
+        MixReg(Y, X, k=1, qqq=Y)
     with pytest.raises(TypeError, match="unexpected keyword argument 'maxiter'"):
         MixReg(Y, X, k=1).fit(maxiter=5)
 

@@ -310,6 +310,9 @@ def test_own_families_are_handed_over(data, tmp_path):
 def test_places(arrays, tmp_path):
     with pytest.raises(InputError, match="no folder"):
         arrays.save(tmp_path / "nowhere" / "fit")
+    with pytest.raises(InputError, match=f"path='{tmp_path}' is a folder; name a file in it"):
+        arrays.save(tmp_path)
+    assert not os.listdir(tmp_path)
     with pytest.raises(InputError, match="name of a file"):
         arrays.save(3)
     with pytest.raises(InputError, match="no file"):

@@ -135,7 +135,7 @@ def test_matrices_of_other_libraries():
     new = table.with_columns(pl.lit(1).alias("one"))
     assert found.predict(new, "label").equals(wanted.predict(data.assign(one=1), "label"))
     # Columns that go by other names go by their place.
-    renamed = table.select(names).rename({"x": "a"})
+    renamed = table.select(names).rename({"x": "a", "weight": "b"})
     average = {"concomitant": "average"}
     by_place = wanted.predict(data[names].to_numpy(), **average)
     assert found.predict(renamed, **average).equals(by_place)

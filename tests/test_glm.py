@@ -166,6 +166,14 @@ def test_robust_errors_are_those_of_glm():
     assert_allclose(fit.bse, reference.bse, rtol=1e-7)
 
 
+def test_a_fixed_alpha_is_refused():
+    data = pd.DataFrame({"y": [0, 1, 2, 5, 1, 0] * 5, "x": np.arange(30.0)})
+    plain = MixReg.from_formula("y ~ x", data, k=1, family=sm.families.NegativeBinomial(alpha=1.0))
+    assert plain.family.name == "negativebinomial"
+    with pytest.raises(InputError, match=r"NegativeBinomial\(alpha=5\) fixes alpha, .*estimated"):
+        MixReg.from_formula("y ~ x", data, k=1, family=sm.families.NegativeBinomial(alpha=5.0))
+
+
 @pytest.mark.parametrize("alpha", [0.3, 2.0])
 @pytest.mark.parametrize("exposed", [False, True])
 def test_a_negative_binomial_is_that_of_statsmodels(alpha, exposed):

@@ -403,6 +403,11 @@ def test_a_number_out_of_range_is_shown_as_it_was_given(data, value):
         fit(data, labels)
 
 
+def test_a_group_with_a_label_out_of_range_is_named():
+    with pytest.raises(InputError, match=r"known_labels is 7 in row .* \(group 'shop 1'\); allow"):
+        fit(shops(), {"shop 1": 7}, groups="shop")
+
+
 def test_with_noise_zero_is_a_label(data):
     labels = np.full(len(data), np.nan)
     labels[17] = 3
@@ -415,6 +420,10 @@ def test_labels_that_say_nothing_are_refused(data):
         fit(data, np.full(len(data), np.nan))
     with pytest.raises(InputError, match="known_labels"):
         fit(shops(), {}, groups="shop")
+    table = shops()
+    table = table.assign(y=table["y"].where(table["shop"] != "shop 1"))
+    with pytest.raises(InputError, match="known_labels names no groups that are used"):
+        fit(table, {"shop 1": 1}, groups="shop")
 
 
 def test_labels_of_another_length_are_refused(data):

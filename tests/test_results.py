@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -249,6 +250,49 @@ def test_notes_on_running_out_of_iterations(data):
     assert "did not converge; raise max_iter" in text
 
 
+def test_notes_on_rows_left_out_and_on_weights(data, shop_data):
+    holes = data.assign(x1=data["x1"].where(np.arange(200) >= 40))
+    weights = np.full(200, 1.5)
+    found = MixReg.from_formula("y ~ x1 + x2", holes, k=1, weights=weights).fit()
+    text = str(found.summary())
+    assert "40 of 200 rows have missing values and were left out." in text
+    assert "Case weights of the rows add up to 240." in text
+    shop = MixReg.from_formula(
+        "y ~ x", shop_data, k=1, groups="shop", weights=shop_data["x"] * 0 + 2
+    )
+    assert "Case weights of the groups add up to 60." in str(shop.fit().summary())
+
+
+def test_notes_on_choice_sets_left_out():
+    sets = pd.DataFrame({"set": np.repeat(np.arange(60), 2), "chosen": np.tile([1, 0], 60)})
+    sets["price"] = np.random.default_rng(0).normal(size=120)
+    sets.loc[7, "price"] = np.nan
+    options = {"k": 1, "family": "choice", "choice_set": "set"}
+    text = str(MixReg.from_formula("chosen ~ price", sets, **options).fit().summary())
+    assert "2 of 120 rows are in choice sets that have missing values and were left out" in text
+
+
+def test_notes_on_whole_data_say_nothing_of_rows(res):
+    notes = str(res.summary()).split("Notes:")[1]
+    assert "left out" not in notes
+    assert "weights" not in notes
+
+
+def test_infinite_errors_that_no_table_shows_are_named(res):
+    cov = res.fitted.estimate.cov.copy()
+    where = NAMES.index("log(sigma)[2]")
+    cov[where, where] = np.inf
+    estimate = replace(res.fitted.estimate, cov=cov, regular=False)
+    found = MixRegResults(res.model, replace(res.fitted, estimate=estimate), res.solution)
+    assert "infinite (in no table: log(sigma)[2]). k may" in " ".join(str(found.summary()).split())
+
+
+def test_models_print_in_one_line(res, data):
+    assert repr(res.model) == "<MixReg: y ~ x1 + x2, k=2, n=200>"
+    assert repr(res.model.without_rows()) == "<MixReg: y ~ x1 + x2, k=2, rows gone>"
+    assert repr(MixReg(data["y"], data[["x1"]], k=1)) == "<MixReg: y, k=1, n=200>"
+
+
 def test_notes_on_one_variance(data):
     found = MixReg.from_formula("y ~ x1 + x2", data, k=2, equal_variance=True).fit()
     assert "share one residual variance" in str(found.summary())
@@ -377,6 +421,39 @@ def test_new_data_without_a_regressor(res):
         res.predict(pd.DataFrame({"x1": [1.0]}))
 
 
+@pytest.mark.parametrize(
+    ("formula", "new", "message"),
+    [
+        (
+            None,
+            "label",
+            r"new='label' must be a DataFrame or an array; write predict\(which='label'",
+        ),
+        (None, "x", "new='x' must be a DataFrame or an array$"),
+        (None, 3, "must be a DataFrame or an array; got 3"),
+        ("y ~ bs(x1, df=4)", {"x1": [99.0]}, r"outside .* \[-\d.*\] of bs\(x1, df=4\); clip"),
+    ],
+)
+def test_new_data_that_cannot_be_used(res, data, formula, new, message):
+    found = res if formula is None else MixReg.from_formula(formula, data, k=1).fit()
+    for ask in (found.predict, found.assign):
+        with pytest.raises(InputError, match=message):
+            ask(new)
+
+
+def test_unknown_columns_of_new_rows(res, data):
+    with pytest.raises(InputError, match=r"does not know weights; columns .* are groups, offset"):
+        res.predict(data, weights=1)
+
+
+def test_new_groups_with_varying_concomitants_are_named(shop_data):
+    data = shop_data.assign(size=shop_data.groupby("shop")["x"].transform("mean"))
+    options = {"k": 2, "groups": "shop", "concomitant": "~ size"}
+    found = MixReg.from_formula("y ~ x", data, **options).fit(n_init=1)
+    with pytest.raises(InputError, match="concomitants vary within group 'shop "):
+        found.predict(data.assign(size=data["x"]), "label")
+
+
 def test_unknown_prediction(res):
     message = "which='median' is unknown; use one of mean, component, posterior, label"
     with pytest.raises(InputError, match=message):
@@ -425,6 +502,11 @@ def test_predictions_from_arrays(data):
     assert_allclose(found.predict(mixed), found.predict(), rtol=1e-12)
     with pytest.raises(InputError, match=r"exog must have shape \(n, 3\); got \(2, 2\)"):
         found.predict(np.ones((2, 2)))
+    renamed = frame[["const", "x1", "x2"]].set_axis(list("abc"), axis=1)
+    assert_allclose(found.predict(renamed), found.predict(), rtol=1e-12)
+    for partial in (frame[["const", "x1"]], frame[["const", "x1", "y"]]):
+        with pytest.raises(InputError, match="lack the columns x2; the model has const, x1, x2"):
+            found.predict(partial)
 
 
 def test_new_data_are_left_as_they_were(grouped, shop_data):

@@ -410,6 +410,8 @@ def test_errors_of_profile(data, message):
 
 def test_errors_name_groups(shop_fit):
     with pytest.raises(InputError, match="or index it by the 30 groups"):
+        profile(shop_fit, pd.DataFrame({"v": [1.0]}, ["nowhere"]))
+    with pytest.raises(InputError, match="lacks 29 of the model's 30 groups, such as 'shop"):
         profile(shop_fit, pd.DataFrame({"v": [1.0]}, ["shop 1"]))
 
 

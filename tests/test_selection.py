@@ -361,6 +361,8 @@ def test_wrong_pairs(chosen, data):
     one, two = chosen.results[1], chosen.results[2]
     with pytest.raises(InputError, match="more components; got k=2 and k=1"):
         lr_test(two, one)
+    with pytest.raises(InputError, match=r"res0 must be a fit, as model.fit\(\) .*; got MixReg$"):
+        lr_test(one.model, two)
     with pytest.raises(InputError, match="different data"):
         lr_test(MixReg.from_formula("y ~ x1", data, k=1).fit(), two)
     with pytest.raises(InputError, match="differ in more than k"):

@@ -682,6 +682,14 @@ def test_what_is_not_conjugate_is_refused(what):
         model.fit("vb")
 
 
+def test_several_responses_are_refused_for_what_they_are():
+    model = MixReg.from_formula(["y ~ x1", "x2 ~ x1"], lines(60, 1), k=2)
+    with pytest.raises(
+        InputError, match=r"one response; this model has 2, y, x2\. Use method='em'"
+    ):
+        model.fit("vb")
+
+
 def test_what_belongs_to_the_likelihood_is_refused(fits):
     res = fits["rows", "default"]
     with pytest.raises(InputError, match="bootstrap"):

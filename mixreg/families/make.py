@@ -57,4 +57,10 @@ def _from_statsmodels(family: sm_families.Family, link: Any) -> tuple[str, Any]:
     name = type(family).__name__
     if named(name) is None:
         raise InputError(f"family {name} is not known here; use one of {', '.join(names())}")
+    alpha = getattr(family, "alpha", 1.0)
+    if alpha != 1.0:  # statsmodels' default
+        raise InputError(
+            f"family={name}(alpha={alpha:g}) fixes alpha, which is estimated here, one for each "
+            "component; use family='negativebinomial'"
+        )
     return name, family.link if link is None else link

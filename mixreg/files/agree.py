@@ -111,7 +111,7 @@ def _check_tally(tally: Tally, classes: int, gate: int) -> None:
         _shape(f"tally of {name}", getattr(tally, name), (classes,))
     _shape("tally of slopes", tally.slopes, (classes, (classes - 1) * gate))
     _shape("tally of labels", tally.joint, (classes, classes))
-    _true("tally", tally.nobs > 0 and tally.n_units > 0)
+    _true("tally", tally.given >= tally.nobs > 0 and tally.n_units > 0)
 
 
 def _check_posterior(fitted: Fitted, classes: int) -> None:

@@ -24,6 +24,8 @@ def save(path: Any, spec: Spec, fitted: Fitted, diagnostics: Diagnostics) -> Non
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"there is no folder {target.parent}; make it first")
+    if target.is_dir():
+        raise InputError(f"path={str(path)!r} is a folder; name a file in it, as 'fit.mixreg'")
     write_file(target, packed(spec, fitted, diagnostics))
 
 

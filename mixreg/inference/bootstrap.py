@@ -220,6 +220,11 @@ def bootstrap(
 def _check_kind(kind: Any, res: Estimates) -> None:
     if kind not in KINDS:
         raise InputError(f"kind={kind!r} is unknown; use one of {', '.join(KINDS)}")
+    sets = res.model.sets
+    if kind == "case" and sets is not None and sets.max() + 1 == res.ngroups:
+        raise InputError(
+            "kind='case' would tear choice sets apart; use kind='group', which draws whole sets"
+        )
     if kind == "case" and res.ngroups is not None:
         raise InputError(
             "kind='case' would tear groups apart; the model has groups, so use kind='group'"

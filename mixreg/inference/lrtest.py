@@ -129,7 +129,11 @@ def lr_test(
 
 def _check_pair(res0: Estimates, res1: Estimates) -> None:
     """Refuse fits that are not nested or not of the same data."""
-    for res in (res0, res1):
+    for name, res in (("res0", res0), ("res1", res1)):
+        if not isinstance(res, Estimates):
+            raise InputError(
+                f"{name} must be a fit, as model.fit() returns it; got {type(res).__name__}"
+            )
         check_likelihood(res, "likelihood ratio test")
     if res0.k >= res1.k:
         raise InputError(f"the second fit must have more components; got k={res0.k} and k={res1.k}")

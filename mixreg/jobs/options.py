@@ -73,6 +73,11 @@ def make_options(
 def _check_conjugate(model: Parts) -> None:
     """Refuse what has no conjugate posterior."""
     mixture = model.mixture
+    if len(model.responses) > 1:
+        raise InputError(
+            f"method='vb' is for one response; this model has {len(model.responses)}, "
+            f"{model.endog_names}. Use method='em'"
+        )
     reasons = {
         f"family={model.family.name!r} with the {model.family.link_name} link": (
             not model.family.linear

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixreg.exact.reasons import Reason
 from mixreg.report.estimates import Estimates
@@ -18,7 +19,27 @@ def notes_of(results: Estimates) -> list[str]:
         notes.append("Zero loss on rows enough for every component: recovery is certified.")
     elif fitted.exact:
         notes.append(f"Zero loss, but no proof of recovery: {_why_exact(results)}")
-    return [*notes, *_model_notes(results), *_doubts(results), *_search_notes(results)]
+    return [
+        *notes,
+        *_row_notes(results),
+        *_model_notes(results),
+        *_doubts(results),
+        *_search_notes(results),
+    ]
+
+
+def _row_notes(results: Estimates) -> list[str]:
+    """Which of the rows given count, and how much."""
+    tally, notes = results.fitted.tally, []
+    if tally.given > tally.nobs:
+        lost = f"{tally.given - tally.nobs:,} of {tally.given:,} rows"
+        sets = results.spec.family.takes_sets
+        why = "are in choice sets that have missing values" if sets else "have missing values"
+        notes.append(f"{lost} {why} and were left out.")
+    if tally.weighted:
+        what = "rows" if tally.ngroups is None else "groups"
+        notes.append(f"Case weights of the {what} add up to {tally.n_units:,.8g}.")
+    return notes
 
 
 def _model_notes(results: Estimates) -> list[str]:
@@ -68,10 +89,11 @@ def _doubts(results: Estimates) -> list[str]:
             "equal_variance=True."
         )
     notes += _undetermined(results)
-    if _more_lost(results):
+    lost = _more_lost(results)
+    if lost.any():
         notes.append(
-            "The data do not determine every parameter: some standard errors are infinite. "
-            "k may be too large."
+            "The data do not determine every parameter: some standard errors are infinite"
+            f"{_hidden(results, lost)}. k may be too large."
         )
     return notes
 
@@ -129,16 +151,25 @@ def _unknown_terms(results: Estimates) -> dict[int, list[str]]:
     return terms
 
 
-def _more_lost(results: Estimates) -> bool:
-    """Whether there are infinite standard errors that no other note explains."""
+def _more_lost(results: Estimates) -> NDArray[np.bool_]:
+    """Parameters with infinite standard errors that no other note explains."""
     estimate = results.fitted.estimate
     if estimate.cov is None or estimate.regular:
-        return False
+        return np.zeros(0, dtype=bool)
     lost = np.isinf(np.diag(estimate.cov))
     index = results.spec.layout.coef_index()
     for j, i in estimate.undetermined:
         lost[index[j, i]] = False
-    return bool(lost.any())
+    return np.asarray(lost)
+
+
+def _hidden(results: Estimates, lost: NDArray[np.bool_]) -> str:
+    """Names of those that no table shows: the dispersions of one response."""
+    index = np.unique(results.spec.layout.scale_index())
+    if len(results.spec.responses) > 1 or not lost[index].any():
+        return ""
+    names = [results.spec.param_names[i] for i in index if lost[i]]
+    return f" (in no table: {', '.join(names)})"
 
 
 def _search_notes(results: Estimates) -> list[str]:

@@ -36,6 +36,9 @@ def predict(res: Estimates, new: Any, which: str, columns: dict[str, Any]) -> An
         raise InputError(f"which={which!r} is unknown; use one of {', '.join(WHICH)}")
     if new is None and which in ("posterior", "label"):
         return res.posterior if which == "posterior" else res.labels
+    if isinstance(new, str):
+        meant = f"; write predict(which={new!r})" if new in WHICH else ""
+        raise InputError(f"new={new!r} must be a DataFrame or an array{meant}")
     if new is None:
         rows = own_rows(res)
     else:
@@ -350,12 +353,16 @@ def _posterior_given(res: Estimates, rows: NewRows, codes: NDArray[np.intp]) -> 
     n = len(row)
     units = make_units(codes[row], None, np.ones(n, dtype=bool), pd.RangeIndex(n), sets)
     order, seen = units.sort(row), seen[units.sort(row)]
+    # Units have codes; an error names the groups.
+    named = units
+    if rows.groups is not None:
+        named = replace(units, labels=rows.groups[order[units.starts]])
     pairs = zip(rows.parts, spec.responses, strict=True)
     block = replace(
         side_by_side([part.block(response.family, order) for part, response in pairs]),
         starts=units.starts,
         seen=None if seen.all() else seen,
-        z=None if rows.z is None else units.to_units(rows.z[row], "concomitants vary"),
+        z=None if rows.z is None else named.to_units(rows.z[row], "concomitants vary"),
     )
     if sets is not None:
         block = in_sets(block, units.sort(sets), np.asarray(rows.index)[order])

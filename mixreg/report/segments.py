@@ -269,7 +269,7 @@ def _aligned(res: Estimates, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] 
     if at_groups is not None and (named or at_rows is None):
         return plain(data.iloc[at_groups]), None
     if at_rows is None:
-        raise _index_error(index, model.index, groups)
+        raise _index_error(index, model.index, groups, named)
     if at_groups is not None and len(index) not in (res.nobs, len(model.kept)):
         cure = "name it as the groups, or keep the rows of res.labels.index"
         raise InputError(f"the index of data fits rows and groups; {cure}")
@@ -298,9 +298,18 @@ def _find(index: pd.Index, wanted: pd.Index, kept: Mask | None = None) -> NDArra
     return None
 
 
-def _index_error(index: pd.Index, rows: pd.Index, groups: pd.Index | None) -> InputError:
+def _index_error(
+    index: pd.Index, rows: pd.Index, groups: pd.Index | None, named: bool
+) -> InputError:
     absent = rows[~rows.isin(index)].tolist()
     what = "the index of data repeats labels"
+    if groups is not None and (named or len(absent) == len(rows)) and groups.isin(index).any():
+        lost = groups[~groups.isin(index)].tolist()
+        if lost:
+            return InputError(
+                f"data lacks {len(lost)} of the model's {len(groups)} groups, such as {lost[0]!r}; "
+                "give it a row for each, with missing values where nothing is known"
+            )
     if absent:
         what = f"data lacks {len(absent)} of the model's {len(rows)} rows, such as {absent[0]!r}"
     other = "" if groups is None else f", or index it by the {len(groups)} groups"

@@ -24,6 +24,8 @@ class Tally:
     ----------
     nobs : int
         Rows.
+    given : int
+        Rows before those with missing values were left out.
     ngroups : int or None
     n_units : float
         Rows or groups that got a label, counted with their weights.
@@ -46,6 +48,7 @@ class Tally:
     """
 
     nobs: int
+    given: int
     ngroups: int | None
     n_units: float
     row_weight: float
@@ -57,6 +60,11 @@ class Tally:
     assigned: Array | Counts
     joint: Array
     known: int | None
+
+    @property
+    def weighted(self) -> bool:
+        """Whether units have case weights."""
+        return self.assigned.dtype.kind == "f"
 
 
 def tally(rows: OwnRows, gate: GateSums, labels: LabelSums) -> Tally:
@@ -73,6 +81,7 @@ def tally(rows: OwnRows, gate: GateSums, labels: LabelSums) -> Tally:
     plain = units.weight is None
     return Tally(
         nobs,
+        len(rows.kept),
         None if units.starts is None else len(units.starts),
         float(source.units if units.weight is None else units.weight.sum()),
         rows.whitening.rows / len(rows.offsets),

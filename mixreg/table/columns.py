@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,31 @@ def names_in(code: str) -> set[str]:
     return names
 
 
+def refuse_bars(argument: str, formula: str) -> None:
+    """Refuse '|' outside of function calls, where R's formulas have groups.
+
+    Patsy would take it for Python's operator, and fit a bitwise or.
+    """
+    calls: list[bool] = []
+    for at, sign in enumerate(formula):
+        if sign in "([":
+            calls.append(bool(re.search(r"[\w.]$", formula[:at])))
+        elif sign in ")]" and calls:
+            calls.pop()
+        elif sign == "|" and not any(calls):
+            name = re.match(r"\|+\s*(\w+)", formula[at:])
+            raise InputError(
+                f"{argument} {formula!r} has '|', which formulas here do not know; name the "
+                f"groups by groups={name[1] if name else 'column'!r}. For an elementwise or, "
+                "write I(a | b)"
+            )
+
+
 def formula_names(formula: str) -> tuple[set[str], set[str]]:
     """Variables that the left and the right side of a formula mention."""
     if not isinstance(formula, str):
         raise InputError(f"formula must be text such as 'y ~ x1 + x2'; got {formula!r}")
+    refuse_bars("formula", formula)
     try:
         described = patsy.ModelDesc.from_formula(formula)
     except patsy.PatsyError as error:
@@ -91,7 +113,11 @@ def as_frame(data: Any) -> pd.DataFrame:
     try:
         return plain(pd.DataFrame(data))
     except ValueError:
+        pass
+    try:
         return plain(pd.DataFrame(data, index=[0]))
+    except (TypeError, ValueError):
+        raise InputError(f"new data must be a DataFrame or an array; got {data!r}") from None
 
 
 def as_arrays(*values: Any) -> list[Any]:
@@ -106,6 +132,11 @@ def as_matrix(data: Any, terms: tuple[str, ...] | None) -> tuple[Array, pd.Index
     """Regressors as an array, chosen by name where `terms` are known, and their index."""
     if terms is not None and isinstance(data, pd.DataFrame):
         absent = [t for t in terms if t not in data.columns]
+        # Columns may have other names than those made up for an array, but not in part.
+        if absent and (len(absent) < len(terms) or data.shape[1] != len(terms)):
+            raise InputError(
+                f"new data lack the columns {', '.join(absent)}; the model has {', '.join(terms)}"
+            )
         if not absent:
             data = data[list(terms)]
     index = data.index if isinstance(data, (pd.DataFrame, pd.Series)) else None

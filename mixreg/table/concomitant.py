@@ -12,10 +12,11 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.table import frames
-from mixreg.table.columns import as_matrix, column_names, names_in, plain
+from mixreg.table.columns import as_matrix, column_names, names_in, plain, refuse_bars
 from mixreg.table.design import Design, column_like, with_outside
 from mixreg.table.making import check_levels, no_category
 from mixreg.table.recipe import KEEP_MISSING, formula_error, make_recipe
+from mixreg.table.table import missing_counts, refuse_missing
 from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
@@ -115,6 +116,7 @@ def _evaluate(
 
 def names_of(formula: str) -> set[str]:
     """Variables that a one-sided formula mentions."""
+    refuse_bars("concomitant", formula)
     try:
         described = patsy.ModelDesc.from_formula(formula)
     except patsy.PatsyError as error:
@@ -135,12 +137,20 @@ def usable_rows(
     """Rows at which no concomitant is missing, or None if that is all."""
     good = _without_missing(formula, data, environment)
     if missing == "raise" and good is not None and not good.all():
-        what = formula if isinstance(formula, str) else "the concomitants"
-        raise InputError(
-            f"{int((~good).sum())} rows have missing values in {what}; fill them, or use "
-            "missing='drop'"
-        )
+        _refuse_missing(formula, data, environment, int((~good).sum()))
     return good
+
+
+def _refuse_missing(
+    formula: Any, data: pd.DataFrame | None, environment: EvalEnvironment | None, rows: int
+) -> None:
+    """Name the concomitants that have missing values, or the formula that makes some."""
+    if isinstance(formula, str):
+        frame, _ = _frame(formula, data, environment)
+        refuse_missing({} if frame is None else missing_counts(frame), rows)
+        refuse_missing({formula: rows}, rows)
+    terms, z = _from_array(formula)
+    refuse_missing(dict(zip(terms, np.isnan(z).sum(axis=0).tolist(), strict=True)), rows)
 
 
 def _without_missing(

@@ -17,6 +17,7 @@ from mixreg.sources.threads import keep_memory, one_thread
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
 from mixreg.table import frames
+from mixreg.table.arguments import called
 from mixreg.table.checks import (
     absent_terms,
     check_attributes,
@@ -50,6 +51,7 @@ Array = NDArray[np.float64]
 class Declaration(Parts):
     """The parts of a model; see `MixReg` for the arguments."""
 
+    @called("MixReg")
     def __init__(
         self,
         endog: Any,
@@ -75,6 +77,11 @@ class Declaration(Parts):
     ) -> None:
         keep_memory()  # before there are rows beside it
         _check_missing_option(missing)
+        if isinstance(endog, str):
+            raise InputError(
+                f"endog={endog!r} is text; for a formula use "
+                f"MixReg.from_formula({endog!r}, data, k={k})"
+            )
         made = families_of(family, link, equal_variance, variance_ratio, [""])[0]
         endog, exog, concomitant = as_arrays(endog, exog, concomitant)
         frame = exog if isinstance(exog, pd.DataFrame) else None
@@ -82,6 +89,8 @@ class Declaration(Parts):
         columns = known_by_group(given, frame, None)
         gates.check_index(concomitant, exog, endog)
         usable = columns.usable()
+        if missing == "raise":
+            columns.refuse_missing()
         if concomitant is not None:
             usable = _both(usable, gates.usable_rows(concomitant, None, None, missing))
         design, table = designs.from_arrays(endog, exog, missing, usable, made.takes_trials)
@@ -93,6 +102,7 @@ class Declaration(Parts):
         )
 
     @classmethod
+    @called("MixReg.from_formula")
     def from_formula(
         cls,
         formula: str | Sequence[str],
@@ -161,7 +171,8 @@ class Declaration(Parts):
         several = isinstance(formula, (list, tuple))
         formulas: list[Any] = list(formula) if several else [formula]
         families = families_of(family, link, equal_variance, variance_ratio, formulas)
-        environment = EvalEnvironment.capture(eval_env, reference=1)
+        # The caller is two frames up: one checks the arguments.
+        environment = EvalEnvironment.capture(eval_env, reference=2)
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         each = of_responses(given, formulas)
         names = needed_names(formulas, concomitant, subset, vars(given))
@@ -175,6 +186,9 @@ class Declaration(Parts):
                 raise InputError(f"subset={subset!r} chooses no rows of data")
             frame, columns = frame[mask], [one.choose(mask) for one in columns]
             usable = None if usable is None else usable[mask]
+        if missing == "raise":
+            for one in columns:
+                one.refuse_missing()
         if concomitant is not None:
             usable = _both(usable, gates.usable_rows(concomitant, frame, environment, missing))
         named = [one.names() for one in each]

@@ -25,35 +25,10 @@ from mixreg.table.columns import (
 )
 from mixreg.table.making import KeptRows, learn, make, without_missing
 from mixreg.table.recipe import KEEP_MISSING, Recipe, formula_error, make_recipe
+from mixreg.table.table import Table, finish, missing_counts, nan_counts, refuse_missing
 from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
-
-# Columns with larger values cannot be squared.
-HUGE = 1e100
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The rows of a model, in the user's order.
-
-    Attributes
-    ----------
-    x : (n, p) array
-    y : (n,) array
-    index : pandas Index
-        Labels of the rows that were kept.
-    kept : (rows given,) bool array
-        Which of the rows given were kept.
-    trials : (n,) array or None
-        Where the response was given as successes and failures: their sum.
-    """
-
-    x: Array
-    y: Array
-    index: pd.Index
-    kept: NDArray[np.bool_]
-    trials: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +191,9 @@ def from_formula(
             )
         y, x, index = y[kept], x[kept], index[kept]
         trials = None if trials is None else trials[kept]
-    return design, _finish(design, x, y, trials, index, kept, missing)
+    return design, finish(
+        Table(x, y, index, kept, trials), design.terms, design.response, design.right, missing
+    )
 
 
 def successes(left: Array, index: pd.Index) -> tuple[Array, Array | None]:
@@ -254,7 +231,8 @@ def _usable_rows(
     frame = plain(with_outside(own, names, environment))
     kept = without_missing(frame)
     kept = kept if usable is None else kept & usable
-    _check_missing(kept, missing, used)
+    if missing == "raise":
+        refuse_missing(missing_counts(frame), int((~kept).sum()))
     if not kept.any():
         raise InputError(
             "data has no rows left; check that the frame is not empty, and missing values"
@@ -266,12 +244,18 @@ def _usable_rows(
 
 def _check_response(formula: str, info: Any, counts: bool) -> None:
     categorical = any(factor.type == "categorical" for factor in info.factor_infos.values())
-    allowed = (1, 2) if counts else (1,)
-    if len(info.column_names) not in allowed or categorical:
+    names, (left, _, right) = info.column_names, formula.partition("~")
+    left, right = left.strip(), right.strip()
+    if len(names) > (2 if counts else 1) and not categorical:
+        listed = ", ".join(repr(f"{name} ~ {right}") for name in names[:4])
         raise InputError(
-            f"the response {formula.split('~')[0].strip()!r} is not numeric: it holds text or "
-            f"categories, or gives columns {', '.join(info.column_names[:4])}; "
-            "recode it as one number"
+            f"the response {left!r} gives columns {', '.join(names[:4])}; for several responses "
+            f"give a list of formulas, [{listed}]. Successes + failures need family='binomial'"
+        )
+    if len(names) == 0 or categorical:
+        raise InputError(
+            f"the response {left!r} is not numeric: it holds text or categories, or gives columns "
+            f"{', '.join(names[:4])}; recode it as one number"
         )
 
 
@@ -338,61 +322,12 @@ def from_arrays(
                 f"groups, weights or concomitants have length {len(usable)}; endog has {len(y)}"
             )
         kept &= usable
-    _check_missing(kept, missing, list(terms))
+    if missing == "raise":
+        refuse_missing(nan_counts(x, y, terms, response), int((~kept).sum()))
     design = Design(terms, response)
     if not kept.all():
         x, y, index = x[kept], y[kept], index[kept]
         trials = None if trials is None else trials[kept]
-    return design, _finish(design, x, y, trials, index, kept, missing)
-
-
-def _finish(
-    design: Design,
-    x: Array,
-    y: Array,
-    trials: Array | None,
-    index: pd.Index,
-    kept: NDArray[np.bool_],
-    missing: str,
-) -> Table:
-    """Drop rows that became NaN under transforms; refuse infinite ones."""
-    good = without_nan(x) & ~np.isnan(y)
-    if not good.all():
-        _check_missing(good, missing, list(design.terms))
-        kept = kept.copy()
-        kept[np.flatnonzero(kept)[~good]] = False
-        x, y, index = x[good], y[good], index[good]
-        trials = None if trials is None else trials[good]
-    if len(y) == 0:
-        raise InputError("data has no rows left; every row has a missing value")
-    if x.shape[1] == 0:
-        raise InputError("the design has no columns; put at least '1' right of '~'")
-    if not np.isfinite(y).all():
-        row = index[np.flatnonzero(~np.isfinite(y))[0]]
-        raise InputError(
-            f"the response {design.response} is infinite in row {row!r}; drop or correct it"
-        )
-    largest = np.maximum(x.max(axis=0), -x.min(axis=0))  # no copy of the columns
-    huge = np.flatnonzero((largest > HUGE) & np.isfinite(largest))
-    if huge.size:
-        raise InputError(
-            f"column {design.terms[huge[0]]} has values beyond {HUGE:g}, too extreme to square; "
-            "rescale it"
-        )
-    bad = np.flatnonzero(~np.isfinite(largest))
-    if bad.size:
-        column = int(bad[0])
-        row = index[np.flatnonzero(~np.isfinite(x[:, column]))[0]]
-        raise InputError(
-            f"column {design.terms[column]} is infinite in row {row!r} (log of zero?); "
-            "drop or correct it"
-        )
-    return Table(np.ascontiguousarray(x), np.ascontiguousarray(y), index, kept, trials)
-
-
-def _check_missing(kept: NDArray[np.bool_], missing: str, columns: list[str]) -> None:
-    if missing == "raise" and not kept.all():
-        raise InputError(
-            f"{int((~kept).sum())} rows have missing values in {', '.join(columns)} or in groups, "
-            "weights or concomitants; fill them, or use missing='drop'"
-        )
+    return design, finish(
+        Table(x, y, index, kept, trials), design.terms, design.response, design.right, missing
+    )

@@ -44,6 +44,12 @@ class Parts:
         model.spec, model._rows = spec, rows
         return model
 
+    def __repr__(self) -> str:
+        """One line."""
+        asked = "; ".join(each.design.formula or each.name for each in self.responses)
+        rows = f"n={self.nobs}" if self.has_rows else "rows gone"
+        return f"<{type(self).__name__}: {asked}, k={self.k}, {rows}>"
+
     def with_k(self, k: int) -> Self:
         """The same model with another number of components; the rows are shared."""
         k = check_k(k, self.source)

@@ -160,8 +160,23 @@ class Recipe:
         try:
             made = patsy.build_design_matrices([self.info], frame, NA_action=KEEP_MISSING)[0]
         except patsy.PatsyError as error:
+            if "outermost knots" in str(error):
+                raise InputError(self._beyond_knots()) from error
             raise formula_error(error, tuple(frame.columns)) from error
         return np.asarray(made, dtype=float)
+
+    def _beyond_knots(self) -> str:
+        """Where splines that do not go beyond their knots have them."""
+        ranges = [
+            f"[{min(state['_all_knots']):g}, {max(state['_all_knots']):g}] of {factor.code}"
+            for factor in self.factors
+            for state in factor.states
+            if "_all_knots" in state
+        ]
+        return (
+            f"new data lie outside the range of a spline, which is {', '.join(ranges)}; clip the "
+            "column, or fit with a wider lower_bound= and upper_bound= in bs()"
+        )
 
 
 def make_recipe(info: Any, columns: frozenset[str]) -> Recipe:

@@ -13,7 +13,7 @@ from mixreg.errors import InputError
 from mixreg.families import Family
 from mixreg.sources.block import Block
 from mixreg.table import frames
-from mixreg.table.design import Table
+from mixreg.table.table import Table, refuse_missing
 from mixreg.table.units import Units, column, make_units, plain_value, present
 
 Array = NDArray[np.float64]
@@ -50,6 +50,14 @@ class RowColumns:
         """Rows at which nothing is missing, or None if there are no such columns."""
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "known_labels"}
         return present(named)
+
+    def refuse_missing(self) -> None:
+        """With missing="raise": name those that have missing values."""
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "known_labels"}
+        gone = {key: pd.isna(value) for key, value in named.items() if value is not None}
+        if gone:
+            rows = int(np.logical_or.reduce(list(gone.values())).sum())
+            refuse_missing({key: int(np.sum(mask)) for key, mask in gone.items()}, rows)
 
     def names(self) -> dict[str, Any]:
         """Names of the columns that were given: empty if they have none, None if there are none."""
@@ -272,21 +280,38 @@ def known_codes(
             f"known_labels has length {len(labels)}; give one entry for each of the "
             f"{len(table.kept)} rows, missing where the label is not known"
         )
-    values = pd.to_numeric(pd.Series(np.asarray(labels)[table.kept]), errors="coerce")
-    missing = pd.isna(pd.Series(np.asarray(labels)[table.kept])).to_numpy()
-    numeric = values.to_numpy(dtype=float)
+    given = pd.Series(np.asarray(labels)[table.kept])
+    missing = pd.isna(given).to_numpy()
+    numeric = pd.to_numeric(given, errors="coerce").to_numpy(dtype=float)
     least = 0 if noise else 1
     with np.errstate(invalid="ignore"):
         good = (numeric >= least) & (numeric <= k) & (numeric == np.round(numeric))
     bad = np.flatnonzero(~missing & ~good)
     if bad.size:
-        row = plain_value(table.index[bad[0]])
+        value = plain_value(given[bad[0]])
+        shown = f"{value:g}" if isinstance(value, float) else repr(value)
         raise InputError(
-            f"known_labels is {plain_value(np.asarray(labels)[table.kept][bad[0]])!r} in row "
-            f"{row!r}; "
+            f"known_labels is {shown} {_where(bad[0], units, table)}; "
             f"allowed are {least}..{k}, and missing where the label is not known"
         )
     if missing.all():
-        raise InputError("known_labels are all missing; give some, or leave the argument out")
+        if units.labels is None and pd.isna(np.asarray(labels)).all():
+            raise InputError("known_labels are all missing; give some, or leave the argument out")
+        what = "rows" if units.labels is None else "groups"
+        raise InputError(
+            f"known_labels names no {what} that are used: labels are missing, or their rows were "
+            f"left out by subset= or for missing values. Name {what} that are used, or leave the "
+            "argument out"
+        )
     codes = np.where(missing, -1, np.where(numeric == 0, k, numeric - 1))
     return np.asarray(units.to_units(codes, "known_labels vary"), dtype=np.intp)
+
+
+def _where(row: int, units: Units, table: Table) -> str:
+    """A row in words, with its group."""
+    text = f"in row {plain_value(table.index[row])!r}"
+    if units.labels is None:
+        return text
+    n = len(table.index)
+    group = units.labels[int(units.to_rows(np.arange(len(units.labels)), n)[row])]
+    return f"{text} (group {plain_value(group)!r})"

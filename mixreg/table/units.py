@@ -97,6 +97,8 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
             raise InputError(
                 f"{name}={value!r} was not found; pass an array, or data with that column"
             ) from None
+    if data is not None and isinstance(value, (list, tuple)) and len(value) != len(data):
+        _refuse_names(name, list(value), data)
     values = frames.column(value, name)
     if not isinstance(values, (pd.Series, pd.api.extensions.ExtensionArray)):
         values = np.asarray(values)
@@ -109,6 +111,16 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
             f"{name} has another index than data; align it, as with {name}.reindex(data.index)"
         )
     return values
+
+
+def _refuse_names(name: str, values: list[Any], data: pd.DataFrame) -> None:
+    """Refuse a list of columns where one column is wanted."""
+    if values and all(isinstance(each, str) and each in data.columns for each in values):
+        joined = " + ' ' + ".join(f"data[{each!r}].astype(str)" for each in values)
+        raise InputError(
+            f"{name}={values!r} is a list of columns; give one column, {name}={values[0]!r}, or "
+            f"combine them: {name}={joined}"
+        )
 
 
 def present(columns: dict[str, Any]) -> NDArray[np.bool_] | None:
@@ -164,8 +176,9 @@ def _check_weights(weight: Any, index: pd.Index) -> Array:
         raise InputError(f"weights are not numeric ({error}); give numbers >= 0") from error
     bad = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if bad.size:
+        row = plain_value(index[bad[0]])
         raise InputError(
-            f"weights must be finite and not negative; row {index[bad[0]]!r} has {weight[bad[0]]}"
+            f"weights must be finite and not negative; row {row!r} has {weight[bad[0]]:g}"
         )
     if not weight.any():
         raise InputError("weights are all zero; give some rows a positive weight")
