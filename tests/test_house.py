@@ -5,6 +5,7 @@ is no longer needed fails the test too.
 """
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -174,3 +175,12 @@ def test_a_row_meets_few_modules_on_its_way():
     met = modules_met(rows, run)
     assert "families/gaussian.py" in met
     assert len(met) <= 25, sorted(met)
+
+
+def test_every_module_is_on_the_map():
+    page = Path(__file__).parents[1].joinpath("docs", "architecture.md").read_text()
+    named = set(re.findall(r"`(?:[a-z_]+/)*([a-z_]+\.py)`", page))
+    apart = {"families", "datasets"}
+    modules = [path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] not in apart]
+    here = {path.name for path in modules} - {"__init__.py", "__main__.py"}
+    assert here - named == set()
