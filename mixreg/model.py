@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
 from mixreg.estimators.expectation import SoftAssignment
@@ -128,7 +127,7 @@ class MixReg(Declaration):
         priors: Priors | None = None,
         cov_type: str = "oim",
         cov_kwds: dict[str, Any] | None = None,
-        progress: bool = False,
+        progress: bool | None = None,
     ) -> MixRegResults:
         """Find the components.
 
@@ -161,8 +160,11 @@ class MixReg(Declaration):
             How standard errors are made.
         cov_kwds : dict, optional
             For "cluster": `{"groups": array}`, one entry a row.
-        progress : bool
-            Show a progress bar.
+        progress : bool, optional
+            Show a progress bar, or none. If None, one appears by itself, on a
+            terminal or in a notebook, when the fit takes more than two seconds.
+            It says the stage (search, all rows, standard errors) and the
+            log-likelihood so far, which the search makes out from a sample.
         """
         start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
@@ -171,17 +173,8 @@ class MixReg(Declaration):
             raise InputError(
                 "method='altmin' has no background component; use method='em', or noise=False"
             )
-        job, white = make_job(self, options, cov_type, cov_kwds), self.whitening
-        with tqdm(disable=not progress, desc="mixreg", unit="it") as bar:
-
-            def report(iteration: int, objective: float) -> None:
-                bar.update()
-                if method != "altmin":
-                    bar.set_postfix(llf=f"{white.log_likelihood(objective):.4f}")
-                else:
-                    bar.set_postfix(loss=f"{-white.hard_objective(objective):.4g}")
-
-            solution, estimated = job.run(report if progress else None)
+        job = make_job(self, options, cov_type, cov_kwds)
+        solution, estimated = job.watched(progress)
         self._warn(solution)
         return self.results(solution, estimated, job.options)
 

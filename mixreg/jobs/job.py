@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.estimators.loop import Progress
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.jobs.options import check_cov_type, cluster_codes
 from mixreg.jobs.problem import Options, Problem, Solution
+from mixreg.jobs.progress import Bar, Watch, is_wanted
 from mixreg.mixture.layout import Layout
 from mixreg.table.parts import Parts
 
@@ -37,11 +37,20 @@ class Job:
     cov_type: str = "none"
     clusters: NDArray[np.intp] | None = None
 
-    def run(self, progress: Progress | None = None) -> tuple[Solution, Estimate]:
+    def run(self, watch: Watch | None = None) -> tuple[Solution, Estimate]:
         """Fit, and work out standard errors."""
         return fit_problem(
-            self.problem, self.layout, self.options, self.cov_type, self.clusters, progress
+            self.problem, self.layout, self.options, self.cov_type, self.clusters, watch
         )
+
+    def watched(self, progress: bool | None) -> tuple[Solution, Estimate]:
+        """The same with a progress bar, if one is wanted."""
+        if not is_wanted(progress):
+            return self.run()
+        problem = self.problem
+        with Bar("mixreg", progress) as bar:
+            rows = problem.source.row_weight
+            return self.run(Watch(bar, self.options.method, problem.whitening, rows))
 
 
 @dataclass(frozen=True)

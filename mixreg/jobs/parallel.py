@@ -22,8 +22,7 @@ from contextlib import ExitStack, contextmanager
 from queue import Queue
 from typing import Any, TypeVar
 
-from tqdm.auto import tqdm
-
+from mixreg.jobs.progress import Bar
 from mixreg.jobs.worker import Worker
 from mixreg.table.checks import whole
 
@@ -41,7 +40,7 @@ def run_all(
     function: Callable[[T], R],
     tasks: Iterable[T],
     n_jobs: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     desc: str = "mixreg",
     *,
     costs: Sequence[float],
@@ -58,8 +57,8 @@ def run_all(
     n_jobs : int, optional
         Number of processes; 1 is this one. None uses all cores once the first
         tasks show that this saves time.
-    progress : bool
-        Show a progress bar.
+    progress : bool, optional
+        Show a progress bar, or none; by itself if None.
     desc : str
         Its title.
     costs : sequence of float
@@ -72,7 +71,7 @@ def run_all(
     queue = iter(tasks)
     results: list[R] = []
     payload = None if jobs == 1 else _packed(function)
-    with tqdm(total=len(costs), disable=not progress, desc=desc) as bar:
+    with Bar(desc, progress, len(costs)) as bar:
         begin = time.perf_counter()
         while len(results) < len(costs):
             done, left = math.fsum(costs[: len(results)]), math.fsum(costs[len(results) :])
@@ -80,12 +79,12 @@ def run_all(
             if payload and (n_jobs is not None or seconds * (1 - 1 / jobs) > WORTH):
                 break
             results.append(function(next(queue)))
-            bar.update()
+            bar.step()
         if payload and len(results) < len(costs):
             with _workers(payload, min(jobs, len(costs) - len(results))) as workers:
                 for result in _in_workers(workers, queue) if workers else map(function, queue):
                     results.append(result)
-                    bar.update()
+                    bar.step()
     return results
 
 

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import Marginal
-from mixreg.estimators.loop import Fit, Progress, iterate
+from mixreg.estimators.loop import Fit, iterate
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.account import Watched
 from mixreg.search.chance import worth
 from mixreg.search.constants import (
     ANNEAL,
@@ -84,9 +85,9 @@ class Search(Rounds):
         ladder: Ladder,
         effort: Effort,
         rng: np.random.Generator,
-        progress: Progress | None = None,
+        watch: Watched | None = None,
     ) -> None:
-        super().__init__(ladder, effort, rng, progress)
+        super().__init__(ladder, effort, rng, watch)
         self.moves = self.accepted = 0
         self.settled = False
 
