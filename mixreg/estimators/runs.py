@@ -132,10 +132,12 @@ def run_resampled(
     start: Parameters,
     parts: int,
     rng: np.random.Generator,
+    progress: Progress | None = None,
 ) -> Fit:
     """The same with a fresh part of the data in each iteration."""
     fresh = tuple(source.split(parts, int(rng.integers(2**63))))
-    fit = iterate(source, AltMin(_hard(mixture), fresh), start.stacked(), Control(parts))[0]
+    hard = AltMin(_hard(mixture), fresh)
+    fit = iterate(source, hard, start.stacked(), Control(parts), progress)[0]
     return replace(fit, reason="resampled")
 
 

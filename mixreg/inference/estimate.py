@@ -12,6 +12,7 @@ from mixreg.estimators.runs import standard_layout
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
 from mixreg.inference.determined import named, undetermined
 from mixreg.inference.moments import posterior_moments, to_user_matrix
+from mixreg.jobs.interrupt import cut_short
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Watch
 from mixreg.jobs.solve import solve
@@ -86,8 +87,16 @@ def fit_problem(
     """Solve a problem and estimate its uncertainty; all of it can cross processes."""
     if clusters is not None:
         problem = replace(problem, source=problem.source.with_columns(cluster=clusters))
-    solution = solve(problem, options, watch, errors=cov_type != "none")
-    count = 0 if clusters is None else int(clusters.max()) + 1
+    errors, count = cov_type != "none", 0 if clusters is None else int(clusters.max()) + 1
+    try:
+        solution = solve(problem, options, watch, errors)
+        return solution, estimate(problem, layout, solution, options.method, cov_type, count)
+    except KeyboardInterrupt:
+        if watch is None or not watch.returns or watch.best is None:
+            raise
+    # Here, and not above, what the search held is gone.
+    watch.stage("interrupted, last pass")
+    solution = cut_short(problem, options, watch, errors)
     return solution, estimate(problem, layout, solution, options.method, cov_type, count)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.inference.estimate import Estimate, fit_problem
+from mixreg.jobs.interrupt import OnInterrupt
 from mixreg.jobs.options import check_cov_type, cluster_codes
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Bar, Watch, is_wanted
@@ -43,14 +44,16 @@ class Job:
             self.problem, self.layout, self.options, self.cov_type, self.clusters, watch
         )
 
-    def watched(self, progress: bool | None) -> tuple[Solution, Estimate]:
-        """The same with a progress bar, if one is wanted."""
-        if not is_wanted(progress):
+    def watched(
+        self, progress: bool | None, on_interrupt: OnInterrupt
+    ) -> tuple[Solution, Estimate]:
+        """The same for somebody who looks on: with a progress bar, or a hand on the keyboard."""
+        returns = on_interrupt == "return"
+        if not is_wanted(progress) and not returns:
             return self.run()
-        problem = self.problem
+        white, rows = self.problem.whitening, self.problem.source.row_weight
         with Bar("mixreg", progress) as bar:
-            rows = problem.source.row_weight
-            return self.run(Watch(bar, self.options.method, problem.whitening, rows))
+            return self.run(Watch(bar, self.options.method, white, rows, returns))
 
 
 @dataclass(frozen=True)

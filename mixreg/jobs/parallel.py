@@ -107,12 +107,15 @@ def _packed(function: Any) -> bytes | None:
 def _workers(payload: bytes, jobs: int) -> Iterator[list[Worker]]:
     """Processes that have read the function; none if the first cannot read it."""
     with ExitStack() as stack:
-        first = stack.enter_context(Worker(payload))
-        others = jobs - 1 if first.understood else 0
-        with ThreadPoolExecutor(max(1, others)) as starters:
-            more = list(starters.map(Worker, [payload] * others))
-        workers = [first, *(stack.enter_context(worker) for worker in more)]
-        yield workers if first.understood else []
+        # The threads are left last: those that wait for a worker end with it.
+        starters = stack.enter_context(ThreadPoolExecutor(jobs))
+        first = stack.enter_context(Worker())
+        if not first.understands(payload):
+            yield []
+            return
+        others = [stack.enter_context(Worker()) for _ in range(jobs - 1)]
+        list(starters.map(lambda worker: worker.understands(payload), others))
+        yield [first, *others]
 
 
 def _in_workers(workers: list[Worker], queue: Iterator[Any]) -> Iterator[Any]:

@@ -1,4 +1,7 @@
-"""Progress: a bar that comes when work takes long, and goes when it is done."""
+"""Progress: a bar that comes when work takes long, and goes when it is done.
+
+What a fit reports for the bar's sake is also what is left when it is interrupted.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from mixreg.errors import InputError
+from mixreg.mixture.parameters import Parameters
 from mixreg.sources.standard import Whitening
 
 # Seconds before a bar comes by itself, and between two looks at it.
@@ -103,7 +107,7 @@ class Bar:
 
 
 class Watch:
-    """What the stages of a fit report to: it shows them.
+    """What the stages of a fit report to: it shows them, and keeps the best so far.
 
     Parameters
     ----------
@@ -113,11 +117,25 @@ class Watch:
         The way to the user's units.
     rows : float
         All rows, counted with their weights.
+    returns : bool
+        Whether an interrupt returns the best fit so far.
+
+    Attributes
+    ----------
+    best : Parameters, Beliefs or None
+        The best fit so far.
+    history : list of float
+        Objectives of the final run, where they rose.
     """
 
-    def __init__(self, bar: Bar, method: str, whitening: Whitening, rows: float) -> None:
+    def __init__(
+        self, bar: Bar, method: str, whitening: Whitening, rows: float, returns: bool = False
+    ) -> None:
         self.bar, self.method, self.whitening, self.rows = bar, method, whitening, rows
+        self.returns = returns
         self._stage = self._beside = ""
+        self.best: Any = None
+        self.history: list[float] = []
 
     def stage(self, name: str) -> None:
         """Another stage begins."""
@@ -125,9 +143,16 @@ class Watch:
         if self.bar.is_due():
             self.bar.show(name, self._beside)
 
-    def __call__(self, iteration: int, objective: float) -> None:
-        """A pass over all rows was made, at the objective of the final run."""
+    def __call__(self, iteration: int, objective: float, stack: Any) -> None:
+        """A pass over all rows was made, of the final run."""
+        if not self.history or objective >= self.history[-1]:
+            self.history.append(objective)
+            self.best = stack.run(0)
         self._tell(objective, CALLED[self.method])
+
+    def found(self, params: Parameters) -> None:
+        """The search has another leader, or the same."""
+        self.best = params
 
     def of(self, rows: float) -> SomeRows:
         """What passes of the search report to, which are made over some rows."""
@@ -154,6 +179,6 @@ class SomeRows:
     watch: Watch
     rows: float
 
-    def __call__(self, iteration: int, objective: float) -> None:
+    def __call__(self, iteration: int, objective: float, stack: Any) -> None:
         """A pass was made."""
         self.watch.glance(objective, self.rows)

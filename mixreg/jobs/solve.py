@@ -15,10 +15,10 @@ from mixreg.estimators.runs import (
     run_resampled,
 )
 from mixreg.estimators.variational import Variational
-from mixreg.inference.last_pass import last_pass
 from mixreg.jobs.ending import (
     Ended,
     at_the_maximum,
+    believed,
     best_end,
     finish,
     renumbered,
@@ -90,8 +90,8 @@ def solve(
     if options.method == "vb":
         return _bayes(source, course, starts[0], options, tensors, record, watch)
     if options.resample is not None:
-        fit, revived = run_resampled(source, mixture, starts[0], options.resample, rng), 0
-        end = Ended(fit)
+        fit = run_resampled(source, mixture, starts[0], options.resample, rng, watch)
+        end, revived = Ended(fit), 0
     else:
         run = run_altmin if options.method == "altmin" else run_em
         control = replace(options.control, near=record is not None)
@@ -168,20 +168,5 @@ def _bayes(
     """Variational Bayes from a start of maximum likelihood."""
     estimator = Variational(course.mixture, options.priors)
     pruned = run_vb(source, course.source, estimator, start, options.control, watch)
-    point = pruned.fit.params
     _begin(watch, "last pass")
-    last = last_pass(source, course.mixture, point, errors=False)
-    return Solution(
-        replace(pruned.fit, objective=float(last.soft.objective[0])),
-        exact=False,
-        certified=False,
-        tensors=tensors,
-        search=record,
-        binds=False,
-        empty=(),
-        revived=0,
-        suspects=(),
-        last=last,
-        beliefs=pruned.beliefs,
-        elbo=pruned.fit.objective,
-    )
+    return believed(source, course.mixture, pruned, tensors, record)

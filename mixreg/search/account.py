@@ -36,6 +36,10 @@ class Watched(Protocol):
         """Who is told of passes over so many rows."""
         ...
 
+    def found(self, params: Parameters) -> None:
+        """The best fit so far is this."""
+        ...
+
 
 class Account:
     """The levels of a search, runs on them, and what these cost.
@@ -92,6 +96,11 @@ class Account:
         fits = race(course, stack, height, warm, progress)
         self.pay(course, fits)
         return fits
+
+    def lead(self, maximum: Maximum) -> None:
+        """Tell who leads, if somebody looks on."""
+        if self.watch is not None:
+            self.watch.found(maximum.fit.params)
 
     def pay(self, course: Course, fits: Sequence[Fit]) -> None:
         """Count rows times iterations: counted, not timed, the same call gives the same result."""

@@ -164,6 +164,7 @@ class Search(Rounds):
             if exact is not None:
                 return [], exact
             maxima = merged(maxima + new, course.rows)
+            self.lead(maxima[0])
             self.settled = self.is_settled(course, maxima)
             if self.settled or self.spent > FOR_STARTS * self.budget:
                 break
@@ -295,7 +296,9 @@ class Search(Rounds):
     def ranked(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Best first; what chance explains does not count."""
         value = worth(course.source, course.mixture, [m.fit for m in maxima], course.rows)
-        return [maxima[i] for i in np.argsort(-value, kind="stable")]
+        maxima = [maxima[i] for i in np.argsort(-value, kind="stable")]
+        self.lead(maxima[0])
+        return maxima
 
     def contenders(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Maxima that the rows of a course do not show to be worse than the best, best first."""
