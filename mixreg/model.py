@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from mixreg.errors import ConvergenceWarning, DegenerateFitWarning, InputError
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.priors import Priors
 from mixreg.inference.estimate import Estimate
 from mixreg.inference.information import TakeInformation
+from mixreg.jobs.interrupt import OnInterrupt, check_on_interrupt
 from mixreg.jobs.job import make_job
 from mixreg.jobs.options import check_cov_type, flat, make_options, make_start
 from mixreg.jobs.problem import Options, Solution
@@ -129,7 +129,8 @@ class MixReg(Declaration):
         priors: Priors | None = None,
         cov_type: str = "oim",
         cov_kwds: dict[str, Any] | None = None,
-        progress: bool = False,
+        progress: bool | None = None,
+        on_interrupt: OnInterrupt = "raise",
     ) -> MixRegResults:
         """Find the components.
 
@@ -162,27 +163,27 @@ class MixReg(Declaration):
             How standard errors are made.
         cov_kwds : dict, optional
             For "cluster": `{"groups": array}`, one entry a row.
-        progress : bool
-            Show a progress bar.
+        progress : bool, optional
+            Show a progress bar, or none. If None, one appears by itself, on a
+            terminal or in a notebook, when the fit takes more than two seconds.
+            It says the stage (search, all rows, standard errors) and the
+            log-likelihood so far, which the search makes out from a sample.
+        on_interrupt : {"raise", "return"}
+            What Ctrl-C does: raise KeyboardInterrupt, or return the best fit so
+            far, which is marked as interrupted and has not converged. That takes
+            one pass over the rows; a second Ctrl-C raises, and so does one
+            before anything was found.
         """
         start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
         check_cov_type(cov_type, method)
+        check_on_interrupt(on_interrupt)
         if method == "altmin" and self.noise:
             raise InputError(
                 "method='altmin' has no background component; use method='em', or noise=False"
             )
-        job, white = make_job(self, options, cov_type, cov_kwds), self.whitening
-        with tqdm(disable=not progress, desc="mixreg", unit="it") as bar:
-
-            def report(iteration: int, objective: float) -> None:
-                bar.update()
-                if method != "altmin":
-                    bar.set_postfix(llf=f"{white.log_likelihood(objective):.4f}")
-                else:
-                    bar.set_postfix(loss=f"{-white.hard_objective(objective):.4g}")
-
-            solution, estimated = job.run(report if progress else None)
+        job = make_job(self, options, cov_type, cov_kwds)
+        solution, estimated = job.watched(progress, on_interrupt)
         self._warn(solution)
         return self.results(solution, estimated, job.options)
 
@@ -196,6 +197,13 @@ class MixReg(Declaration):
         if fit.reason == "max_iter":
             warnings.warn(
                 f"stopped after {fit.n_iter} iterations before converging; raise max_iter",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if fit.reason == "interrupted":
+            warnings.warn(
+                f"interrupted after {fit.n_iter} iterations of the final run; this is the best "
+                "fit so far, fit again to finish",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -150,7 +150,7 @@ def select_k(
     n_init: int = 16,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     eval_env: int = 0,
     **options: Any,
 ) -> Selection:
@@ -172,8 +172,9 @@ def select_k(
         As in `fit`.
     n_jobs : int, optional
         Number of processes. None uses all cores if that saves time.
-    progress : bool
-        Show a progress bar.
+    progress : bool, optional
+        Show a progress bar, or none. If None, one appears by itself, on a terminal
+        or in a notebook, after two seconds.
     eval_env : int
         Frames to go up when looking for names; 0 is the caller.
     **options

@@ -132,10 +132,11 @@ def test_progress_is_told_every_iteration():
         EM(Mixture(Gaussian())),
         starts,
         Control(5, 0.0),
-        lambda i, value: told.append((i, value)),
+        lambda i, value, stack: told.append((i, value, stack)),
     )
-    assert [i for i, _ in told] == list(range(6))
+    assert [i for i, _, _ in told] == list(range(6))
     assert told[-1][1] == max(fit.objective for fit in fits)
+    assert_array_equal(told[-1][2].run(0).coef, fits[0].params.coef)
 
 
 # AltMin

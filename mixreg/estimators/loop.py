@@ -19,8 +19,18 @@ from mixreg.estimators.leaps import Leaps
 from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
-Reason = Literal["converged", "labels", "exact", "resampled", "max_iter", "decreased", "abandoned"]
-Progress = Callable[[int, float], None]
+Reason = Literal[
+    "converged",
+    "labels",
+    "exact",
+    "resampled",
+    "max_iter",
+    "decreased",
+    "abandoned",
+    "interrupted",
+]
+# Told of every pass: the iteration, the best objective, and the stack it was made at.
+Progress = Callable[[int, float, Any], None]
 
 SMALLEST_STEP = 2.0**-10
 
@@ -142,7 +152,7 @@ def iterate(
         A stack of starts.
     control : Control
     progress : callable, optional
-        Called with the iteration and the best objective.
+        Called with the iteration, the best objective and the stack.
 
     Returns
     -------
@@ -182,7 +192,7 @@ def iterate(
                     fit = replace(fit, params=close(sums, at), settled=True)
                 fits[run] = fit
         if progress is not None:
-            progress(iteration, float(np.max(sums.objective)))
+            progress(iteration, float(np.max(sums.objective)), params)
         going = np.array([reason is None for reason in reasons])
         if not going.any():
             break

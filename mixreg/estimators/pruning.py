@@ -105,11 +105,20 @@ def run_vb(
     """
     priors = estimator.priors
     beliefs = Beliefs.around(start, source.row_weight, source.total_weight, priors)
-    beliefs = prune(small, estimator, beliefs)
+    beliefs = _to_scale(prune(small, estimator, beliefs), priors, source)
+    return run_on(source, estimator, beliefs, control, progress)
+
+
+def run_on(
+    source: Source,
+    estimator: Variational,
+    beliefs: Beliefs,
+    control: Control,
+    progress: Progress | None = None,
+) -> Pruned:
+    """From a posterior to the end, on all rows; largest components first."""
     estimator = replace(estimator, longest=source.sweep(longest_row).value)
-    fit = iterate(
-        source, estimator, _to_scale(beliefs, priors, source).stacked(), control, progress
-    )
+    fit = iterate(source, estimator, beliefs.stacked(), control, progress)
     end: Beliefs = fit[0].params
     if estimator.mixture.exchangeable:
         end = end.permute(weight_order(end.coef, end.counts))

@@ -44,7 +44,7 @@ def run_em(
     if not mixture.family.bound_binds(fit.params):
         layout = standard_layout(mixture, start)
         if many:
-            fit = _shared_steps(source, mixture, layout, fit, left)
+            fit = _shared_steps(source, mixture, layout, fit, left, progress)
             if fit.reason == "converged":
                 return fit
             left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
@@ -65,7 +65,12 @@ def has_many(source: Source, mixture: Mixture) -> bool:
 
 
 def _shared_steps(
-    source: Source, mixture: Mixture, layout: Layout, fit: Fit, control: Control
+    source: Source,
+    mixture: Mixture,
+    layout: Layout,
+    fit: Fit,
+    control: Control,
+    progress: Progress | None,
 ) -> Fit:
     """Newton's steps that share one information; not converged if it shows no maximum."""
     sample = source.sample(SHARED_ROWS, 0)
@@ -74,7 +79,7 @@ def _shared_steps(
     if newton.values[0] <= 0:
         return replace(fit, reason="max_iter")
     steps = replace(control, max_iter=min(SHARED_STEPS, control.max_iter))
-    end = iterate(source, newton, fit.params.stacked(), steps)[0]
+    end = iterate(source, newton, fit.params.stacked(), steps, progress)[0]
     if mixture.family.bound_binds(end.params):
         return replace(fit, reason="max_iter")
     if end.reason == "converged":
@@ -127,10 +132,12 @@ def run_resampled(
     start: Parameters,
     parts: int,
     rng: np.random.Generator,
+    progress: Progress | None = None,
 ) -> Fit:
     """The same with a fresh part of the data in each iteration."""
     fresh = tuple(source.split(parts, int(rng.integers(2**63))))
-    fit = iterate(source, AltMin(_hard(mixture), fresh), start.stacked(), Control(parts))[0]
+    hard = AltMin(_hard(mixture), fresh)
+    fit = iterate(source, hard, start.stacked(), Control(parts), progress)[0]
     return replace(fit, reason="resampled")
 
 

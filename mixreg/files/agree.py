@@ -19,7 +19,7 @@ from mixreg.table.spec import Spec
 
 COLUMNS = {field.name for field in fields(RowColumns)}
 METHODS = ("em", "altmin", "vb")
-STOPPED = ("converged", "labels", "exact", "resampled", "max_iter", "decreased")
+STOPPED = ("converged", "labels", "exact", "resampled", "max_iter", "decreased", "interrupted")
 
 
 def check_agreement(spec: Spec, fitted: Fitted) -> None:

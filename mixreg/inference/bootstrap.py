@@ -166,7 +166,7 @@ def bootstrap(
     *,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     n_init: int | None = None,
 ) -> Bootstrap:
     """Refit the model to data made anew, many times.
@@ -185,8 +185,9 @@ def bootstrap(
         Same seed, same result, up to rounding whatever `n_jobs`.
     n_jobs : int, optional
         Number of processes. None uses all cores if that saves time.
-    progress : bool
-        Show a progress bar.
+    progress : bool, optional
+        Show a progress bar, or none. If None, one appears by itself, on a terminal
+        or in a notebook, after two seconds.
     n_init : int, optional
         Each refit begins at the fit, which follows the optimum that was found.
         With `n_init`, it also searches as hard as `fit` does and keeps the

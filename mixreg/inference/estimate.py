@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
-from mixreg.estimators.loop import Progress
 from mixreg.estimators.runs import standard_layout
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
 from mixreg.inference.determined import named, undetermined
 from mixreg.inference.moments import posterior_moments, to_user_matrix
+from mixreg.jobs.interrupt import cut_short
 from mixreg.jobs.problem import Options, Problem, Solution
+from mixreg.jobs.progress import Watch
 from mixreg.jobs.solve import solve
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
@@ -81,13 +82,21 @@ def fit_problem(
     options: Options,
     cov_type: str,
     clusters: NDArray[np.intp] | None = None,
-    progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Solution, Estimate]:
     """Solve a problem and estimate its uncertainty; all of it can cross processes."""
     if clusters is not None:
         problem = replace(problem, source=problem.source.with_columns(cluster=clusters))
-    solution = solve(problem, options, progress, errors=cov_type != "none")
-    count = 0 if clusters is None else int(clusters.max()) + 1
+    errors, count = cov_type != "none", 0 if clusters is None else int(clusters.max()) + 1
+    try:
+        solution = solve(problem, options, watch, errors)
+        return solution, estimate(problem, layout, solution, options.method, cov_type, count)
+    except KeyboardInterrupt:
+        if watch is None or not watch.returns or watch.best is None:
+            raise
+    # Here, and not above, what the search held is gone.
+    watch.stage("interrupted, last pass")
+    solution = cut_short(problem, options, watch, errors)
     return solution, estimate(problem, layout, solution, options.method, cov_type, count)
 
 

@@ -76,7 +76,7 @@ def lr_test(
     *,
     seed: int = 0,
     n_jobs: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     n_init: int = 4,
 ) -> LRTest:
     """Test a fit against one with more components, by parametric bootstrap.
@@ -92,8 +92,9 @@ def lr_test(
         Same seed, same result, up to rounding whatever `n_jobs`.
     n_jobs : int, optional
         Number of processes. None uses all cores if that saves time.
-    progress : bool
-        Show a progress bar.
+    progress : bool, optional
+        Show a progress bar, or none. If None, one appears by itself, on a terminal
+        or in a notebook, after two seconds.
     n_init : int
         How hard each refit looks for the best fit, beside a start at `res0` or
         `res1`. Too little makes the gains in the draws too small.

@@ -12,6 +12,7 @@ from mixreg.estimators import Control, Fit, Newton, iterate
 from mixreg.estimators.altmin import HardGate
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.loop import Progress
+from mixreg.estimators.pruning import Pruned
 from mixreg.estimators.runs import (
     has_many,
     run_altmin,
@@ -241,6 +242,31 @@ def finish(
         chance,
         last,
         reasons=reasons,
+    )
+
+
+def believed(
+    source: Source,
+    mixture: Mixture,
+    pruned: Pruned,
+    tensors: tuple[TensorResult, ...],
+    record: Record | None,
+) -> Solution:
+    """What is reported of variational Bayes where it ended."""
+    last = last_pass(source, mixture, pruned.fit.params, errors=False)
+    return Solution(
+        replace(pruned.fit, objective=float(last.soft.objective[0])),
+        exact=False,
+        certified=False,
+        tensors=tensors,
+        search=record,
+        binds=False,
+        empty=(),
+        revived=0,
+        suspects=(),
+        last=last,
+        beliefs=pruned.beliefs,
+        elbo=pruned.fit.objective,
     )
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.estimators.loop import Progress
 from mixreg.inference.estimate import Estimate, fit_problem
+from mixreg.jobs.interrupt import OnInterrupt
 from mixreg.jobs.options import check_cov_type, cluster_codes
 from mixreg.jobs.problem import Options, Problem, Solution
+from mixreg.jobs.progress import Bar, Watch, is_wanted
 from mixreg.mixture.layout import Layout
 from mixreg.table.parts import Parts
 
@@ -37,11 +38,22 @@ class Job:
     cov_type: str = "none"
     clusters: NDArray[np.intp] | None = None
 
-    def run(self, progress: Progress | None = None) -> tuple[Solution, Estimate]:
+    def run(self, watch: Watch | None = None) -> tuple[Solution, Estimate]:
         """Fit, and work out standard errors."""
         return fit_problem(
-            self.problem, self.layout, self.options, self.cov_type, self.clusters, progress
+            self.problem, self.layout, self.options, self.cov_type, self.clusters, watch
         )
+
+    def watched(
+        self, progress: bool | None, on_interrupt: OnInterrupt
+    ) -> tuple[Solution, Estimate]:
+        """The same for somebody who looks on: with a progress bar, or a hand on the keyboard."""
+        returns = on_interrupt == "return"
+        if not is_wanted(progress) and not returns:
+            return self.run()
+        white, rows = self.problem.whitening, self.problem.source.row_weight
+        with Bar("mixreg", progress) as bar:
+            return self.run(Watch(bar, self.options.method, white, rows, returns))
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from contextlib import ExitStack, contextmanager
 from queue import Queue
 from typing import Any, TypeVar
 
-from tqdm.auto import tqdm
-
+from mixreg.jobs.progress import Bar
 from mixreg.jobs.worker import Worker
 from mixreg.table.checks import whole
 
@@ -41,7 +40,7 @@ def run_all(
     function: Callable[[T], R],
     tasks: Iterable[T],
     n_jobs: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     desc: str = "mixreg",
     *,
     costs: Sequence[float],
@@ -58,8 +57,8 @@ def run_all(
     n_jobs : int, optional
         Number of processes; 1 is this one. None uses all cores once the first
         tasks show that this saves time.
-    progress : bool
-        Show a progress bar.
+    progress : bool, optional
+        Show a progress bar, or none; by itself if None.
     desc : str
         Its title.
     costs : sequence of float
@@ -72,7 +71,7 @@ def run_all(
     queue = iter(tasks)
     results: list[R] = []
     payload = None if jobs == 1 else _packed(function)
-    with tqdm(total=len(costs), disable=not progress, desc=desc) as bar:
+    with Bar(desc, progress, len(costs)) as bar:
         begin = time.perf_counter()
         while len(results) < len(costs):
             done, left = math.fsum(costs[: len(results)]), math.fsum(costs[len(results) :])
@@ -80,12 +79,12 @@ def run_all(
             if payload and (n_jobs is not None or seconds * (1 - 1 / jobs) > WORTH):
                 break
             results.append(function(next(queue)))
-            bar.update()
+            bar.step()
         if payload and len(results) < len(costs):
             with _workers(payload, min(jobs, len(costs) - len(results))) as workers:
                 for result in _in_workers(workers, queue) if workers else map(function, queue):
                     results.append(result)
-                    bar.update()
+                    bar.step()
     return results
 
 
@@ -108,12 +107,15 @@ def _packed(function: Any) -> bytes | None:
 def _workers(payload: bytes, jobs: int) -> Iterator[list[Worker]]:
     """Processes that have read the function; none if the first cannot read it."""
     with ExitStack() as stack:
-        first = stack.enter_context(Worker(payload))
-        others = jobs - 1 if first.understood else 0
-        with ThreadPoolExecutor(max(1, others)) as starters:
-            more = list(starters.map(Worker, [payload] * others))
-        workers = [first, *(stack.enter_context(worker) for worker in more)]
-        yield workers if first.understood else []
+        # The threads are left last: those that wait for a worker end with it.
+        starters = stack.enter_context(ThreadPoolExecutor(jobs))
+        first = stack.enter_context(Worker())
+        if not first.understands(payload):
+            yield []
+            return
+        others = [stack.enter_context(Worker()) for _ in range(jobs - 1)]
+        list(starters.map(lambda worker: worker.understands(payload), others))
+        yield [first, *others]
 
 
 def _in_workers(workers: list[Worker], queue: Iterator[Any]) -> Iterator[Any]:

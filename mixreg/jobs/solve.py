@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import SoftAssignment
-from mixreg.estimators.loop import Progress
 from mixreg.estimators.pruning import run_vb
 from mixreg.estimators.runs import (
     run_altmin,
@@ -16,10 +15,10 @@ from mixreg.estimators.runs import (
     run_resampled,
 )
 from mixreg.estimators.variational import Variational
-from mixreg.inference.last_pass import last_pass
 from mixreg.jobs.ending import (
     Ended,
     at_the_maximum,
+    believed,
     best_end,
     finish,
     renumbered,
@@ -28,6 +27,7 @@ from mixreg.jobs.ending import (
 )
 from mixreg.jobs.ladder import make_ladder
 from mixreg.jobs.problem import Options, Problem, Solution
+from mixreg.jobs.progress import Watch
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
@@ -54,7 +54,7 @@ Array = NDArray[np.float64]
 def solve(
     problem: Problem,
     options: Options,
-    progress: Progress | None = None,
+    watch: Watch | None = None,
     errors: bool = False,
 ) -> Solution:
     """Start, fit, finish.
@@ -65,6 +65,7 @@ def solve(
     """
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
+    _begin(watch, "search" if k > 1 else "all rows")
     raw = raw if mixture.family.linear else raw.with_repeats()
     near = raw if mixture.background is None else drawn_in(raw, mixture.family)
     ladder = make_ladder(replace(problem, source=near), rng)
@@ -73,7 +74,7 @@ def solve(
     contested = 1
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
         effort = replace(options.effort, thorough=options.method != "vb")
-        hunt = _kind_of_search(near, mixture, effort)(ladder, effort, rng, progress)
+        hunt = _kind_of_search(near, mixture, effort)(ladder, effort, rng, watch)
         record = hunt.run()
         tensors, starts = record.tensors, [m.fit.params for m in record.finalists]
         contested = record.contested
@@ -86,21 +87,29 @@ def solve(
         starts = [start]
     source = course.sample if near is raw else raw.standard(course.whitening)
     starts = [renumbered(source, mixture, start) for start in starts]
+    _begin(watch, "all rows")
     if options.method == "vb":
-        return _bayes(source, course, starts[0], options, tensors, record, progress)
+        return _bayes(source, course, starts[0], options, tensors, record, watch)
     if options.resample is not None:
-        fit, revived = run_resampled(source, mixture, starts[0], options.resample, rng), 0
-        end = Ended(fit)
+        fit = run_resampled(source, mixture, starts[0], options.resample, rng, watch)
+        end, revived = Ended(fit), 0
     else:
         run = run_altmin if options.method == "altmin" else run_em
         control = replace(options.control, near=record is not None)
-        fit = best_end(source, mixture, starts, contested, run, control, progress)
+        fit = best_end(source, mixture, starts, contested, run, control, watch)
         fit = settled_numbers(source, mixture, fit, run, options.control)
         end = at_the_maximum(source, mixture, fit)
         end, revived = revive(source, course, end, options, rng)
+    _begin(watch, "standard errors" if errors else "last pass")
     return finish(
         source, mixture, end, options.method, tensors, record, revived, course.whitening, errors
     )
+
+
+def _begin(watch: Watch | None, stage: str) -> None:
+    """Say which stage begins, if somebody looks on."""
+    if watch is not None:
+        watch.stage(stage)
 
 
 def _kind_of_search(source: Source, mixture: Mixture, effort: Effort) -> type[Search]:
@@ -155,24 +164,10 @@ def _bayes(
     options: Options,
     tensors: tuple[TensorResult, ...],
     record: Record | None,
-    progress: Progress | None,
+    watch: Watch | None,
 ) -> Solution:
     """Variational Bayes from a start of maximum likelihood."""
     estimator = Variational(course.mixture, options.priors)
-    pruned = run_vb(source, course.source, estimator, start, options.control, progress)
-    point = pruned.fit.params
-    last = last_pass(source, course.mixture, point, errors=False)
-    return Solution(
-        replace(pruned.fit, objective=float(last.soft.objective[0])),
-        exact=False,
-        certified=False,
-        tensors=tensors,
-        search=record,
-        binds=False,
-        empty=(),
-        revived=0,
-        suspects=(),
-        last=last,
-        beliefs=pruned.beliefs,
-        elbo=pruned.fit.objective,
-    )
+    pruned = run_vb(source, course.source, estimator, start, options.control, watch)
+    _begin(watch, "last pass")
+    return believed(source, course.mixture, pruned, tensors, record)

@@ -16,7 +16,11 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 LENGTH = struct.Struct("<Q")
-START = "from mixreg.jobs.worker import serve; serve()"
+# Ctrl-C on a terminal reaches workers too; who started them ends them.
+START = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "from mixreg.jobs.worker import serve; serve()"
+)
 THREADS = (
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -31,15 +35,9 @@ class WorkerDied(RuntimeError):
 
 
 class Worker:
-    """A process that runs one function on many tasks, one after another.
+    """A process that runs one function on many tasks, one after another."""
 
-    Parameters
-    ----------
-    payload : bytes
-        The function, pickled.
-    """
-
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self) -> None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         environment = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": path}
         self.process = subprocess.Popen(
@@ -51,7 +49,10 @@ class Worker:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._to, self._back = self.process.stdin, self.process.stdout
-        self.understood = bool(self._ask(payload)[0])
+
+    def understands(self, payload: bytes) -> bool:
+        """Send the function, pickled; whether the process could read it."""
+        return bool(self._ask(payload)[0])
 
     def __call__(self, task: Any) -> Any:
         """What the function gives for a task; its error is raised here."""

@@ -182,6 +182,8 @@ def _search_notes(results: Estimates) -> list[str]:
         notes.append(f"Component {j + 1} is empty; try a smaller k.")
     if not results.converged and fitted.reason == "max_iter":
         notes.append("The fit did not converge; raise max_iter.")
+    if fitted.reason == "interrupted":
+        notes.append("The fit was interrupted: this is the best so far. Fit again to finish.")
     return notes
 
 

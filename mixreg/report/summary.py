@@ -25,6 +25,7 @@ STOPPED = {
     "resampled": "samples used",
     "max_iter": "NOT converged",
     "decreased": "objective fell",
+    "interrupted": "INTERRUPTED",
 }
 METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bayes"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -27,6 +27,18 @@ from mixreg.search.constants import (
 from mixreg.search.course import Course, race
 from mixreg.search.effort import Effort, Ladder, row_work
 from mixreg.search.record import Maximum
+
+
+class Watched(Protocol):
+    """Who looks on while a search is run."""
+
+    def of(self, rows: float) -> Progress:
+        """Who is told of passes over so many rows."""
+        ...
+
+    def found(self, params: Parameters) -> None:
+        """The best fit so far is this."""
+        ...
 
 
 class Account:
@@ -52,9 +64,9 @@ class Account:
         ladder: Ladder,
         effort: Effort,
         rng: np.random.Generator,
-        progress: Progress | None = None,
+        watch: Watched | None = None,
     ) -> None:
-        self.ladder, self.effort, self.rng, self.progress = ladder, effort, rng, progress
+        self.ladder, self.effort, self.rng, self.watch = ladder, effort, rng, watch
         self.spent = self.budget = 0.0
         self.each = float(MOVE_COST)
         self.starts_run = 0
@@ -80,11 +92,15 @@ class Account:
     ) -> list[Fit]:
         """Run EM to the end, but for runs that cannot reach the best; pay for it."""
         height = max((m.fit.objective for m in there), default=-np.inf)
-        fits = race(course, stack, height, warm)
+        progress = None if self.watch is None else self.watch.of(course.rows)
+        fits = race(course, stack, height, warm, progress)
         self.pay(course, fits)
-        if self.progress is not None:
-            self.progress(self.starts_run, max(fit.objective for fit in fits))
         return fits
+
+    def lead(self, maximum: Maximum) -> None:
+        """Tell who leads, if somebody looks on."""
+        if self.watch is not None:
+            self.watch.found(maximum.fit.params)
 
     def pay(self, course: Course, fits: Sequence[Fit]) -> None:
         """Count rows times iterations: counted, not timed, the same call gives the same result."""

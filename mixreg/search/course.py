@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM, RacingEM
-from mixreg.estimators.loop import Control, Fit, iterate, joined
+from mixreg.estimators.loop import Control, Fit, Progress, iterate, joined
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
@@ -111,7 +111,13 @@ def first_responses(source: Source, rows: int) -> Array:
     return np.concatenate(found, axis=1)[:, :rows]
 
 
-def race(course: Course, stack: Parameters, height: float = -np.inf, warm: int = WARM) -> list[Fit]:
+def race(
+    course: Course,
+    stack: Parameters,
+    height: float = -np.inf,
+    warm: int = WARM,
+    progress: Progress | None = None,
+) -> list[Fit]:
     """Run EM to the end from every start that may still reach the best.
 
     Parameters
@@ -122,16 +128,20 @@ def race(course: Course, stack: Parameters, height: float = -np.inf, warm: int =
         Log-likelihood of the best fit known on these rows.
     warm : int
         Iterations before runs can be left behind.
+    progress : callable, optional
+        Told of every pass.
     """
     # On a lattice no pace foretells where a run will end.
     warm = warm + TO_THE_END if course.lattice else warm
-    fits = iterate(course.source, EM(course.mixture), stack, Control(warm, TOLERANCE, leaps=True))
+    first = Control(warm, TOLERANCE, leaps=True)
+    fits = iterate(course.source, EM(course.mixture), stack, first, progress)
     going = [i for i, fit in enumerate(fits) if fit.reason == "max_iter"]
     if going and not course.lattice:
         best = max(height, *(fit.objective for fit in fits), -np.inf)
         stack = Parameters.concatenate([fits[i].params.stacked() for i in going])
         control = Control(TO_THE_END, TOLERANCE, leaps=True)
-        ends = iterate(course.source, RacingEM(course.mixture, height=best), stack, control)
+        racing = RacingEM(course.mixture, height=best)
+        ends = iterate(course.source, racing, stack, control, progress)
         for i, end in zip(going, ends, strict=True):
             fits[i] = joined(fits[i], end)
     return fits

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import Marginal
-from mixreg.estimators.loop import Fit, Progress, iterate
+from mixreg.estimators.loop import Fit, iterate
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.account import Watched
 from mixreg.search.chance import worth
 from mixreg.search.constants import (
     ANNEAL,
@@ -88,9 +89,9 @@ class Search(Rounds):
         ladder: Ladder,
         effort: Effort,
         rng: np.random.Generator,
-        progress: Progress | None = None,
+        watch: Watched | None = None,
     ) -> None:
-        super().__init__(ladder, effort, rng, progress)
+        super().__init__(ladder, effort, rng, watch)
         self.moves = self.accepted = 0
         self.settled = False
 
@@ -167,6 +168,7 @@ class Search(Rounds):
             if exact is not None:
                 return [], exact
             maxima = merged(maxima + new, course.rows)
+            self.lead(maxima[0])
             self.settled = self.is_settled(course, maxima)
             if self.settled or self.spent > FOR_STARTS * self.budget:
                 break
@@ -298,7 +300,9 @@ class Search(Rounds):
     def ranked(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Best first; what chance explains does not count."""
         value = worth(course.source, course.mixture, [m.fit for m in maxima], course.rows)
-        return [maxima[i] for i in np.argsort(-value, kind="stable")]
+        maxima = [maxima[i] for i in np.argsort(-value, kind="stable")]
+        self.lead(maxima[0])
+        return maxima
 
     def contenders(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Maxima that the rows of a course do not show to be worse than the best, best first."""

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
-from mixreg.estimators.loop import Fit, Progress, iterate
+from mixreg.estimators.loop import Fit, iterate
 from mixreg.exact.thresholds import PROMISING
 from mixreg.mixture.parameters import Parameters
-from mixreg.search.account import Account
+from mixreg.search.account import Account, Watched
 from mixreg.search.candidates import bred, feasible, make_starts, numbered
 from mixreg.search.constants import (
     ANNEAL,
@@ -72,9 +72,9 @@ class Rounds(Account):
         ladder: Ladder,
         effort: Effort,
         rng: np.random.Generator,
-        progress: Progress | None = None,
+        watch: Watched | None = None,
     ) -> None:
-        super().__init__(ladder, effort, rng, progress)
+        super().__init__(ladder, effort, rng, watch)
         self.tensors: tuple[TensorResult, ...] = ()
         self.subspace: Array | None = None
         self.rounds = 0

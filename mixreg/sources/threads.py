@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ContextDecorator
 from contextvars import copy_context
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -37,26 +38,33 @@ def _libraries() -> ThreadpoolController:
 
 
 class _Hold:
-    """Who holds linear algebra to one thread: the first limits it, the last lets it go."""
+    """Who holds linear algebra to one thread: the first limits it, the last lets it go.
+
+    An interrupt may come between any two steps. So what is to be put back is known before it
+    is changed, and holders are held weakly: one that never left is gone with its frame.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.depth = 0
+        self.holders: WeakSet[one_thread] = WeakSet()
         self.given = 1
-        self.limiter: Any = None
+        self.before: Any = None
 
-    def enter(self) -> None:
+    def enter(self, holder: one_thread) -> None:
         with self.lock:
-            if self.depth == 0:
+            if self.before is None:
                 self.given = _given()
-                self.limiter = _libraries().limit(limits=1)
-            self.depth += 1
+                # Changes nothing, and knows what there was.
+                self.before = _libraries().limit(limits=None)
+                _libraries().limit(limits=1)
+            self.holders.add(holder)
 
-    def leave(self) -> None:
+    def leave(self, holder: one_thread) -> None:
         with self.lock:
-            self.depth -= 1
-            if self.depth == 0:
-                self.limiter.restore_original_limits()
+            self.holders.discard(holder)
+            if self.before is not None and not self.holders:
+                self.before.restore_original_limits()
+                self.before = None
 
 
 _hold = _Hold()
@@ -69,7 +77,7 @@ def _given() -> int:
 
 def allowed() -> int:
     """Threads that a sweep may use: as many as linear algebra was given before it was held."""
-    return _hold.given if _hold.depth else _given()
+    return _given() if _hold.before is None else _hold.given
 
 
 @lru_cache(maxsize=MOST)
@@ -81,9 +89,9 @@ def _forget() -> None:
     """A forked process has none of its parent's threads, and none of its locks."""
     global _hold
     _pool.cache_clear()
-    depth, given, limiter = _hold.depth, _hold.given, _hold.limiter
+    holders, given, before = _hold.holders, _hold.given, _hold.before
     _hold = _Hold()
-    _hold.depth, _hold.given, _hold.limiter = depth, given, limiter
+    _hold.holders, _hold.given, _hold.before = holders, given, before
 
 
 if hasattr(os, "register_at_fork"):
@@ -105,15 +113,24 @@ def keep_memory() -> None:
     np.empty(HINT_BYTES, dtype=np.uint8)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+class one_thread(ContextDecorator):
     """Hold linear algebra to one thread, and put its number back afterwards."""
-    keep_memory()
-    _hold.enter()
-    try:
-        yield
-    finally:
-        _hold.leave()
+
+    def _recreate_cm(self) -> Self:
+        return type(self)()
+
+    def __enter__(self) -> None:
+        """Hold it."""
+        keep_memory()
+        try:
+            _hold.enter(self)
+        except BaseException:
+            _hold.leave(self)
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        """Let it go."""
+        _hold.leave(self)
 
 
 def spread(function: Callable[[T], R], parts: Sequence[T]) -> Iterator[R]:
@@ -122,6 +139,22 @@ def spread(function: Callable[[T], R], parts: Sequence[T]) -> Iterator[R]:
     nested = threading.current_thread().name.startswith(NAME)
     if size == 1 or len(parts) == 1 or nested:
         return map(function, parts)
-    # Numpy's settings for floating point errors belong to the context.
-    runs = [_pool(size).submit(copy_context().run, function, part) for part in parts]
-    return (run.result() for run in runs)
+    return _in_order(_pool(size), function, parts)
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, function: Callable[[T], R], parts: Sequence[T]
+) -> Iterator[R]:
+    runs: list[Future[R]] = []
+    try:
+        for part in parts:
+            # Numpy's settings for floating point errors belong to the context.
+            runs.append(pool.submit(copy_context().run, function, part))
+        for run in runs:
+            yield run.result()
+    except BaseException:
+        # After an error or an interrupt no thread works on for nobody.
+        for run in runs:
+            run.cancel()
+        wait(runs)
+        raise

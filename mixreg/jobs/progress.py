@@ -1,0 +1,184 @@
+"""Progress: a bar that comes when work takes long, and goes when it is done.
+
+What a fit reports for the bar's sake is also what is left when it is interrupted.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+from mixreg.errors import InputError
+from mixreg.mixture.parameters import Parameters
+from mixreg.sources.standard import Whitening
+
+# Seconds before a bar comes by itself, and between two looks at it.
+PATIENCE, OFTEN = 2.0, 0.1
+# What the final run's objective is called, by method.
+CALLED = {"em": "llf", "altmin": "loss", "vb": "elbo"}
+
+
+def is_watched() -> bool:
+    """Whether somebody looks on: standard error is a terminal, or this is a notebook."""
+    find_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    if find_shell is not None and hasattr(find_shell(), "kernel"):
+        return True
+    with suppress(AttributeError, ValueError):
+        # There may be no standard error, or it may be closed.
+        return bool(sys.stderr.isatty())
+    return False
+
+
+def is_wanted(progress: Any) -> bool:
+    """Whether a bar may be shown; refuse what is not True, False or None."""
+    if progress is not None and not isinstance(progress, bool):
+        raise InputError(
+            f"progress={progress!r} must be True (show a bar), False (show none) or None (show "
+            "one on a terminal or in a notebook, after two seconds); leave it out for None"
+        )
+    return is_watched() if progress is None else progress
+
+
+def _make(**options: Any) -> Any:
+    with warnings.catch_warnings():
+        # Tqdm says what its bars in notebooks lack; those on standard error do as well.
+        warnings.simplefilter("ignore")
+        from tqdm.auto import tqdm
+
+        return tqdm(leave=False, **options)
+
+
+class Bar:
+    """A progress bar, made when it is first to be seen.
+
+    Parameters
+    ----------
+    title : str
+    progress : bool or None
+        Show it at once, never, or by itself: after two seconds, if somebody looks on.
+    total : int, optional
+        Steps to come, where that is known.
+    """
+
+    def __init__(self, title: str, progress: bool | None = None, total: int | None = None) -> None:
+        self.title, self.total, self.count = title, total, 0
+        self.begin = time.perf_counter()
+        wait = 0.0 if progress else PATIENCE
+        self.due = self.begin + wait if is_wanted(progress) else math.inf
+        self._bar: Any = None
+
+    def __enter__(self) -> Self:
+        """Show it, if that is asked for in any case."""
+        if self.is_due():
+            self.show()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Let it go."""
+        self.due = math.inf
+        if self._bar is not None:
+            self._bar.close()
+
+    def is_due(self) -> bool:
+        """Whether it is time to look at it."""
+        return time.perf_counter() >= self.due
+
+    def step(self) -> None:
+        """Count a step."""
+        self.count += 1
+        if self.is_due():
+            self.show()
+
+    def show(self, stage: str = "", beside: str = "") -> None:
+        """Bring it up to date."""
+        if self._bar is None:
+            self._bar = _make(desc=self.title, total=self.total)
+            self._bar.start_t -= time.perf_counter() - self.begin
+        self._bar.set_description_str(f"{self.title}, {stage}" if stage else self.title, False)
+        self._bar.set_postfix_str(beside, False)
+        self._bar.n = self.count
+        self._bar.refresh()
+        self.due = time.perf_counter() + OFTEN
+
+
+class Watch:
+    """What the stages of a fit report to: it shows them, and keeps the best so far.
+
+    Parameters
+    ----------
+    bar : Bar
+    method : {"em", "altmin", "vb"}
+    whitening : Whitening
+        The way to the user's units.
+    rows : float
+        All rows, counted with their weights.
+    returns : bool
+        Whether an interrupt returns the best fit so far.
+
+    Attributes
+    ----------
+    best : Parameters, Beliefs or None
+        The best fit so far.
+    history : list of float
+        Objectives of the final run, where they rose.
+    """
+
+    def __init__(
+        self, bar: Bar, method: str, whitening: Whitening, rows: float, returns: bool = False
+    ) -> None:
+        self.bar, self.method, self.whitening, self.rows = bar, method, whitening, rows
+        self.returns = returns
+        self._stage = self._beside = ""
+        self.best: Any = None
+        self.history: list[float] = []
+
+    def stage(self, name: str) -> None:
+        """Another stage begins."""
+        self._stage = name
+        if self.bar.is_due():
+            self.bar.show(name, self._beside)
+
+    def __call__(self, iteration: int, objective: float, stack: Any) -> None:
+        """A pass over all rows was made, of the final run."""
+        if not self.history or objective >= self.history[-1]:
+            self.history.append(objective)
+            self.best = stack.run(0)
+        self._tell(objective, CALLED[self.method])
+
+    def found(self, params: Parameters) -> None:
+        """The search has another leader, or the same."""
+        self.best = params
+
+    def of(self, rows: float) -> SomeRows:
+        """What passes of the search report to, which are made over some rows."""
+        return SomeRows(self, rows)
+
+    def glance(self, objective: float, rows: float) -> None:
+        """A pass over some rows was made: what their log-likelihood says of all rows."""
+        self._tell(objective * (self.rows / rows), "llf")
+
+    def _tell(self, objective: float, name: str) -> None:
+        self.bar.count += 1
+        if self.bar.is_due():
+            white = self.whitening
+            hard = name == "loss"
+            value = -white.hard_objective(objective) if hard else white.log_likelihood(objective)
+            self._beside = f"{name}={value:.10g}"
+            self.bar.show(self._stage, self._beside)
+
+
+@dataclass(frozen=True, slots=True)
+class SomeRows:
+    """Passes over some rows, for a watch."""
+
+    watch: Watch
+    rows: float
+
+    def __call__(self, iteration: int, objective: float, stack: Any) -> None:
+        """A pass was made."""
+        self.watch.glance(objective, self.rows)
