@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from mixreg.estimators import Control, Fit, Newton, iterate
 from mixreg.estimators.altmin import EXACT, HardGate
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
-from mixreg.estimators.loop import Progress
 from mixreg.estimators.pruning import Pruned
 from mixreg.estimators.runs import (
     has_many,
@@ -24,6 +23,7 @@ from mixreg.exact.reasons import Reason, find_reasons, tight_components
 from mixreg.inference.averages import GateSums, average_gate
 from mixreg.inference.last_pass import ending_sums, last_pass
 from mixreg.jobs.problem import Options, Solution
+from mixreg.jobs.progress import Watch
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
@@ -90,7 +90,7 @@ def best_end(
     contested: int,
     run: Any,
     control: Control,
-    progress: Progress | None,
+    watch: Watch | None,
 ) -> Fit:
     """Run the finalists to the end, on all rows; the best of them.
 
@@ -107,7 +107,7 @@ def best_end(
     for number, start in enumerate(starts[:most]):
         if number >= contested and not is_accident(source, mixture, ends):
             break
-        ends.append(run(source, mixture, start, control, progress))
+        ends.append(_ended(run, source, mixture, start, control, watch))
         if run is run_altmin:
             break
     if len(ends) == 1:
@@ -116,7 +116,8 @@ def best_end(
     free = mixture.family.collapses and mixture.exchangeable
     if free and is_accident(source, mixture, ends):
         # The search saw accidents only: there are milder fits, which it had no reason to look for.
-        ends += [run(source, mixture, s, control, progress) for s in milder(order[0].params)]
+        mild = milder(order[0].params)
+        ends += [_ended(run, source, mixture, start, control, watch) for start in mild]
         order = ranked(source, mixture, ends, source.row_weight)
     if mixture.family.collapses and is_accident(source, mixture, ends):
         # What is left of each is a fit with a component less: of those that are as good
@@ -128,6 +129,21 @@ def best_end(
         alike = [end for end, v in zip(order, value, strict=True) if v >= value[0] - ALIKE]
         return max(alike, key=lambda end: round(tightness(end.params), 3))
     return order[0]
+
+
+def _ended(
+    run: Any,
+    source: Source,
+    mixture: Mixture,
+    start: Parameters,
+    control: Control,
+    watch: Watch | None,
+) -> Fit:
+    """A run to the end, which somebody may look at, or have seen before."""
+    if watch is None:
+        fit: Fit = run(source, mixture, start, control)
+        return fit
+    return watch.ended(start, lambda: [run(source, mixture, start, control, watch)])
 
 
 def is_accident(source: Source, mixture: Mixture, ends: list[Fit]) -> bool:
