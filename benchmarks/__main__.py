@@ -8,6 +8,7 @@ import sys
 
 from benchmarks import (
     bayes,
+    checkpoint,
     coverage,
     memory,
     peers,
@@ -18,7 +19,18 @@ from benchmarks import (
     speed,
 )
 
-KINDS = ["bayes", "coverage", "memory", "peers", "recovery", "reference", "search", "speed", "all"]
+KINDS = [
+    "bayes",
+    "checkpoint",
+    "coverage",
+    "memory",
+    "peers",
+    "recovery",
+    "reference",
+    "search",
+    "speed",
+    "all",
+]
 
 
 def main(arguments: list[str]) -> None:
@@ -54,6 +66,8 @@ def main(arguments: list[str]) -> None:
         speed.main(chosen.fits)
     if chosen.what in ("bayes", "all"):
         bayes.main(chosen.workers)
+    if chosen.what in ("checkpoint", "all"):
+        checkpoint.main()
     if chosen.what in ("coverage", "all"):
         coverage.main(workers=chosen.workers)
     if chosen.what in ("memory", "all"):

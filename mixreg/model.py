@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -13,6 +14,7 @@ from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.priors import Priors
 from mixreg.inference.estimate import Estimate
 from mixreg.inference.information import TakeInformation
+from mixreg.jobs.checkpoint import open_journal
 from mixreg.jobs.interrupt import OnInterrupt, check_on_interrupt
 from mixreg.jobs.job import make_job
 from mixreg.jobs.options import check_cov_type, flat, make_options, make_start
@@ -131,6 +133,7 @@ class MixReg(Declaration):
         cov_kwds: dict[str, Any] | None = None,
         progress: bool | None = None,
         on_interrupt: OnInterrupt = "raise",
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> MixRegResults:
         """Find the components.
 
@@ -173,6 +176,11 @@ class MixReg(Declaration):
             far, which is marked as interrupted and has not converged. That takes
             one pass over the rows; a second Ctrl-C raises, and so does one
             before anything was found.
+        checkpoint : str or path, optional
+            A file that keeps the fit as it goes on. The same call takes up a fit
+            that was killed or interrupted, and ends with the same result to the
+            last bit; see docs/long_fits.md. The file stays when the fit is done:
+            the same call then finishes at once.
         """
         start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
@@ -183,7 +191,8 @@ class MixReg(Declaration):
                 "method='altmin' has no background component; use method='em', or noise=False"
             )
         job = make_job(self, options, cov_type, cov_kwds)
-        solution, estimated = job.watched(progress, on_interrupt)
+        journal = None if checkpoint is None else open_journal(checkpoint, job, self.spec)
+        solution, estimated = job.watched(progress, on_interrupt, journal)
         self._warn(solution)
         return self.results(solution, estimated, job.options)
 

@@ -36,10 +36,10 @@ NAME = re.compile(r"[a-z]+\.json|arrays/[0-9]{1,6}\.npy")
 END, END_LENGTH = b"PK\x05\x06", 22
 
 
-def pack(members: dict[str, bytes]) -> bytes:
-    """Members as the bytes of a file."""
+def pack(members: dict[str, bytes], kind: str = FORMAT) -> bytes:
+    """Members as the bytes of a file of some kind."""
     listed = {name: {"size": len(data), "sha256": _sha256(data)} for name, data in members.items()}
-    manifest = {"format": FORMAT, "version": VERSION, "members": listed}
+    manifest = {"format": kind, "version": VERSION, "members": listed}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, data in {MANIFEST: to_json(manifest), **members}.items():
@@ -49,10 +49,10 @@ def pack(members: dict[str, bytes]) -> bytes:
     return body + _sha256(body).encode()
 
 
-def unpack(data: bytes) -> dict[str, bytes]:
+def unpack(data: bytes, kind: str = FORMAT) -> dict[str, bytes]:
     """Members of a file; whatever is not as it was written is refused."""
     if not data.startswith(b"PK\x03\x04"):
-        raise FileFormatError("this is not a file of mixreg; `res.save(path)` writes one")
+        raise _not_ours(kind)
     body, digest = data[:-DIGEST], data[-DIGEST:]
     if _sha256(body).encode() != digest:
         raise FileFormatError(
@@ -67,7 +67,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
             members = {info.filename: archive.read(info) for info in _checked(archive.infolist())}
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as error:
         raise FileFormatError(f"the file is damaged: {error}") from error
-    return _listed(members)
+    return _listed(members, kind)
 
 
 def _checked(infos: list[zipfile.ZipInfo]) -> Iterable[zipfile.ZipInfo]:
@@ -83,11 +83,11 @@ def _checked(infos: list[zipfile.ZipInfo]) -> Iterable[zipfile.ZipInfo]:
     return infos
 
 
-def _listed(members: dict[str, bytes]) -> dict[str, bytes]:
+def _listed(members: dict[str, bytes], kind: str) -> dict[str, bytes]:
     """Members but for the manifest, if they are those it lists."""
     manifest = from_json(members.pop(MANIFEST, b""))
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise FileFormatError("this is not a file of mixreg; `res.save(path)` writes one")
+    if not isinstance(manifest, dict) or manifest.get("format") != kind:
+        raise _not_ours(kind)
     version = manifest.get("version")
     if type(version) is not int or version < 1:
         raise FileFormatError(f"the file has version {version!r}, which there is not")
@@ -100,6 +100,12 @@ def _listed(members: dict[str, bytes]) -> dict[str, bytes]:
     if manifest.get("members") != listed:
         raise FileFormatError("the file is damaged: its members are not those that it lists")
     return members
+
+
+def _not_ours(kind: str) -> FileFormatError:
+    if kind == FORMAT:
+        return FileFormatError("this is not a file of mixreg; `res.save(path)` writes one")
+    return FileFormatError(f"this is not a {kind}; `fit(checkpoint=path)` writes one")
 
 
 def _sha256(data: bytes) -> str:

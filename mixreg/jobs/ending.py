@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from mixreg.estimators import Control, Fit, Newton, iterate
 from mixreg.estimators.altmin import HardGate
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
-from mixreg.estimators.loop import Progress
 from mixreg.estimators.pruning import Pruned
 from mixreg.estimators.runs import (
     has_many,
@@ -25,6 +24,7 @@ from mixreg.exact.thresholds import HARD
 from mixreg.inference.averages import GateSums, average_gate
 from mixreg.inference.last_pass import ending_sums, last_pass
 from mixreg.jobs.problem import Options, Solution
+from mixreg.jobs.progress import Watch
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
@@ -88,7 +88,7 @@ def best_end(
     contested: int,
     run: Any,
     control: Control,
-    progress: Progress | None,
+    watch: Watch | None,
 ) -> Fit:
     """Run the finalists to the end, on all rows; the best of them.
 
@@ -105,7 +105,7 @@ def best_end(
     for number, start in enumerate(starts[:most]):
         if number >= contested and not is_accident(source, mixture, ends):
             break
-        ends.append(run(source, mixture, start, control, progress))
+        ends.append(_ended(run, source, mixture, start, control, watch))
         if run is run_altmin:
             break
     if len(ends) == 1:
@@ -115,8 +115,8 @@ def best_end(
     free = mixture.family.collapses and mixture.exchangeable
     if free and is_accident(source, mixture, ends):
         # The search saw accidents only: there are milder fits, which it had no reason to look for.
-        starts = milder(order[0].params, collapsing)
-        ends += [run(source, mixture, s, control, progress) for s in starts]
+        mild = milder(order[0].params, collapsing)
+        ends += [_ended(run, source, mixture, start, control, watch) for start in mild]
         order = ranked(source, mixture, ends, source.row_weight)
     if mixture.family.collapses and is_accident(source, mixture, ends):
         # What is left of each is a fit with a component less: of those that are as good
@@ -128,6 +128,21 @@ def best_end(
         alike = [end for end, v in zip(order, value, strict=True) if v >= value[0] - ALIKE]
         return max(alike, key=lambda end: round(tightness(end.params, collapsing), 3))
     return order[0]
+
+
+def _ended(
+    run: Any,
+    source: Source,
+    mixture: Mixture,
+    start: Parameters,
+    control: Control,
+    watch: Watch | None,
+) -> Fit:
+    """A run to the end, which somebody may look at, or have seen before."""
+    if watch is None:
+        fit: Fit = run(source, mixture, start, control)
+        return fit
+    return watch.ended(start, lambda: [run(source, mixture, start, control, watch)])
 
 
 def is_accident(source: Source, mixture: Mixture, ends: list[Fit]) -> bool:

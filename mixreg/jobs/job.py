@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.jobs.interrupt import OnInterrupt
+from mixreg.jobs.journal import Journal
 from mixreg.jobs.options import check_cov_type, cluster_codes
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Bar, Watch, is_wanted
@@ -45,15 +47,15 @@ class Job:
         )
 
     def watched(
-        self, progress: bool | None, on_interrupt: OnInterrupt
+        self, progress: bool | None, on_interrupt: OnInterrupt, journal: Journal | None
     ) -> tuple[Solution, Estimate]:
-        """The same for somebody who looks on: with a progress bar, or a hand on the keyboard."""
+        """The same with a progress bar, a hand on the keyboard, or a checkpoint."""
         returns = on_interrupt == "return"
-        if not is_wanted(progress) and not returns:
+        if not is_wanted(progress) and not returns and journal is None:
             return self.run()
         white, rows = self.problem.whitening, self.problem.source.row_weight
-        with Bar("mixreg", progress) as bar:
-            return self.run(Watch(bar, self.options.method, white, rows, returns))
+        with Bar("mixreg", progress) as bar, closing(journal) if journal else nullcontext():
+            return self.run(Watch(bar, self.options.method, white, rows, returns, journal))
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,18 @@ import math
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from mixreg.errors import InputError
+from mixreg.estimators.loop import Fit
+from mixreg.jobs.journal import Journal
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.record import Record
 from mixreg.sources.standard import Whitening
 
 # Seconds before a bar comes by itself, and between two looks at it.
@@ -109,6 +115,8 @@ class Bar:
 class Watch:
     """What the stages of a fit report to: it shows them, and keeps the best so far.
 
+    What took long goes through it too, so that a checkpoint can keep it.
+
     Parameters
     ----------
     bar : Bar
@@ -119,6 +127,8 @@ class Watch:
         All rows, counted with their weights.
     returns : bool
         Whether an interrupt returns the best fit so far.
+    journal : Journal, optional
+        Keeps what took long, for a checkpoint.
 
     Attributes
     ----------
@@ -129,10 +139,16 @@ class Watch:
     """
 
     def __init__(
-        self, bar: Bar, method: str, whitening: Whitening, rows: float, returns: bool = False
+        self,
+        bar: Bar,
+        method: str,
+        whitening: Whitening,
+        rows: float,
+        returns: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         self.bar, self.method, self.whitening, self.rows = bar, method, whitening, rows
-        self.returns = returns
+        self.returns, self.journal = returns, journal
         self._stage = self._beside = ""
         self.best: Any = None
         self.history: list[float] = []
@@ -153,6 +169,27 @@ class Watch:
     def found(self, params: Parameters) -> None:
         """The search has another leader, or the same."""
         self.best = params
+
+    def runs(self, start: Parameters, make: Callable[[], list[Fit]]) -> list[Fit]:
+        """Runs of the search: made, unless a checkpoint has them."""
+        return make() if self.journal is None else self.journal.runs(start, make)
+
+    def ended(self, start: Parameters, make: Callable[[], list[Fit]]) -> Fit:
+        """A final run: made, unless a checkpoint has it."""
+        if self.journal is None:
+            return make()[0]
+        (fit,) = self.journal.runs(start, make, at_once=True)
+        if not self.history or fit.objective > self.history[-1]:
+            self.history, self.best = fit.history.tolist(), fit.params
+        return fit
+
+    def searched(self, search: Callable[[], Record], rng: np.random.Generator) -> Record:
+        """What a search found: made, unless a checkpoint has it."""
+        if self.journal is None:
+            return search()
+        record = self.journal.searched(search, rng)
+        self.found(record.fit.params)
+        return record
 
     def of(self, rows: float) -> SomeRows:
         """What passes of the search report to, which are made over some rows."""

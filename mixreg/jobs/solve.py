@@ -75,7 +75,7 @@ def solve(
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
         effort = replace(options.effort, thorough=options.method != "vb")
         hunt = _kind_of_search(near, mixture, effort)(ladder, effort, rng, watch)
-        record = hunt.run()
+        record = hunt.run() if watch is None else watch.searched(hunt.run, rng)
         tensors, starts = record.tensors, [m.fit.params for m in record.finalists]
         contested = record.contested
         course = hunt.top

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from mixreg.estimators.loop import Fit, Progress
+from mixreg.estimators.loop import Control, Estimator, Fit, Progress, iterate
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
     BATCHES,
@@ -34,6 +34,10 @@ class Watched(Protocol):
 
     def of(self, rows: float) -> Progress:
         """Who is told of passes over so many rows."""
+        ...
+
+    def runs(self, start: Parameters, make: Callable[[], list[Fit]]) -> list[Fit]:
+        """Runs from a stack of starts: made, unless they were made before."""
         ...
 
     def found(self, params: Parameters) -> None:
@@ -92,10 +96,27 @@ class Account:
     ) -> list[Fit]:
         """Run EM to the end, but for runs that cannot reach the best; pay for it."""
         height = max((m.fit.objective for m in there), default=-np.inf)
-        progress = None if self.watch is None else self.watch.of(course.rows)
-        fits = race(course, stack, height, warm, progress)
+        make = partial(race, course, stack, height, warm)
+        if self.watch is None:
+            fits = make()
+        else:
+            fits = self.watch.runs(stack, partial(make, self.watch.of(course.rows)))
         self.pay(course, fits)
         return fits
+
+    def runs(
+        self,
+        course: Course,
+        estimator: Estimator,
+        stack: Parameters,
+        control: Control,
+        told: bool = True,
+    ) -> list[Fit]:
+        """Run an estimator on the rows of a course, or on what stands in for them."""
+        make = partial(iterate, course.source, estimator, stack, control)
+        if self.watch is None:
+            return make()
+        return self.watch.runs(stack, partial(make, self.watch.of(course.rows) if told else None))
 
     def lead(self, maximum: Maximum) -> None:
         """Tell who leads, if somebody looks on."""

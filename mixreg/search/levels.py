@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import Marginal
-from mixreg.estimators.loop import Fit, iterate
+from mixreg.estimators.loop import Fit
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.account import Watched
 from mixreg.search.chance import worth
@@ -253,7 +253,7 @@ class Search(Rounds):
         near = [maxima[i] for i in order[: min(count, MOST_NEAR)]]
         if len(near) < 2 or has_exact(course, maxima):
             return maxima
-        fits = iterate(course.source, EM(course.mixture), stack_of([m.fit for m in near]), FINISH)
+        fits = self.runs(course, EM(course.mixture), stack_of([m.fit for m in near]), FINISH)
         self.pay(course, fits)
         rest = [maxima[i] for i in order[len(near) :]]
         return self.ranked(course, merged([*_moved(near, fits), *rest], course.rows))
@@ -284,7 +284,7 @@ class Search(Rounds):
             return maxima
         self.begun.add(course.sample.rows)
         common = EM(course.mixture.common())
-        starts = iterate(course.source, common, self.tensor_starts(course), ANNEAL)
+        starts = self.runs(course, common, self.tensor_starts(course), ANNEAL)
         self.pay(course, starts)
         starts = sorted(starts, key=lambda fit: -fit.objective)[:TENSORS]
         fits = self.race(course, stack_of(starts), maxima)

@@ -108,7 +108,7 @@ class Rounds(Account):
         cold = np.array([kind == "labels" for kind in kinds])
         stacks = [starts.take(cold)] if cold.any() else []
         if not cold.all():
-            common = iterate(course.source, EM(mixture.common()), starts.take(~cold), ANNEAL)
+            common = self.runs(course, EM(mixture.common()), starts.take(~cold), ANNEAL)
             self.pay(course, common)
             exact = certify(course, common) if certifies else None
             if exact is not None:
@@ -171,7 +171,7 @@ class Rounds(Account):
             else:
                 kinds = ["random"] if self.subspace is None else ["subspace", "random"]
                 _, starts = make_starts(course, 2 * ROUND * kinds, self.subspace, self.rng)
-            fits = iterate(course.source, EM(course.mixture.common()), starts, ANNEAL_LONG)
+            fits = self.runs(course, EM(course.mixture.common()), starts, ANNEAL_LONG)
             self.pay(course, fits)
             exact = certify(course, fits)
             if exact is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
-from mixreg.estimators.loop import Control, Fit, iterate
+from mixreg.estimators.loop import Control, Fit
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import make_starts
 from mixreg.search.chance import worth
@@ -152,7 +152,7 @@ class ViewSearch(Search):
 
     def run_on(self, view: View, starts: Parameters) -> list[Fit]:
         """EM on a view."""
-        fits = iterate(view.source, EM(view.mixture, exact=0.0), starts, self.to_the_end)
+        fits = self.runs(view, EM(view.mixture, exact=0.0), starts, self.to_the_end, told=False)
         p = view.block.p
         self.charge(view.block.units * self.unit_cost(p) / row_cost(p), fits)
         return fits
@@ -163,7 +163,7 @@ class ViewSearch(Search):
         best = thinned(found, rule.near)[: rule.most]
         stack = Parameters.concatenate([self.on_rows(course, m.fit.params).stacked() for m in best])
         stack = mixture.prepare(stack)
-        begun = iterate(course.source, EM(mixture), stack, Control(rule.steps, 0.0))
+        begun = self.runs(course, EM(mixture), stack, Control(rule.steps, 0.0))
         self.pay(course, begun)
         value = worth(course.source, mixture, begun, course.rows)
         order = np.argsort(-value, kind="stable")

@@ -1,0 +1,260 @@
+"""Checkpoints: a fit that was killed is taken up, and ends with the same numbers."""
+
+import signal
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks import checkpoint as killing
+from mixreg import MixReg, load
+from mixreg.errors import ConvergenceWarning, FileFormatError, InputError
+from mixreg.estimators import runs
+from mixreg.files.trees import packed, unpacked
+from mixreg.jobs import checkpoint, journal
+from mixreg.jobs.journal import Checkpoint
+from mixreg.search import account
+from tests.samples import lines, shops
+
+FORMULA = "y ~ x1 + x2"
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    table = lines(500, noise=1.0)
+    return table.assign(
+        count=rng.poisson(np.exp(np.clip(table.y / 2, -3, 2))),
+        won=(table.y > 0).astype(int),
+        age=rng.standard_normal(500) + table.z,
+        team=np.arange(500) // 5,
+    )
+
+
+KINDS = {
+    "em": (FORMULA, {}, {}),
+    "altmin": (FORMULA, {}, {"method": "altmin"}),
+    "vb": (FORMULA, {}, {"method": "vb"}),
+    "labels": (FORMULA, {}, {"init": np.arange(500) % 3 + 1}),
+    "poisson": ("count ~ x1 + x2", {"family": "poisson"}, {}),
+    "groups": ("won ~ x1 + x2", {"family": "binomial", "groups": "team"}, {}),
+    "gate": (FORMULA, {"concomitant": "~ age"}, {}),
+    "noise": (FORMULA, {"noise": True}, {}),
+    "joint": (["y ~ x1", "count ~ x2"], {"family": ["gaussian", "poisson"]}, {}),
+}
+
+
+def make(data, kind="em", k=3):
+    formula, declared, options = KINDS[kind]
+    return MixReg.from_formula(formula, data, k=k, **declared), options
+
+
+def same(one, other):
+    """Whether two fits agree in every bit that they report."""
+    for name in ("params", "bse", "posterior", "history", "scale"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.llf == other.llf
+    assert one.n_iter == other.n_iter
+    assert one.fitted.search == other.fitted.search
+    assert str(one.diagnostics) == str(other.diagnostics)
+    return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_that_stopped_anywhere_ends_the_same(data, kind, tmp_path, monkeypatch):
+    model, options = make(data, kind)
+    whole = model.fit(**options)
+    monkeypatch.setattr(journal, "EVERY", 0.0)
+    monkeypatch.setattr(journal, "SPARE", 0.0)
+    files: list[bytes] = []
+    monkeypatch.setattr(journal, "write_file", lambda path, content: files.append(content))
+    assert same(model.fit(**options, checkpoint=tmp_path / "fit.ckpt"), whole)
+    monkeypatch.undo()
+    for content in files[:: max(1, len(files) // 6)] + files[-1:]:
+        (tmp_path / "fit.ckpt").write_bytes(content)
+        assert same(model.fit(**options, checkpoint=tmp_path / "fit.ckpt"), whole)
+
+
+def test_many_rows(tmp_path, monkeypatch):
+    model = MixReg.from_formula(FORMULA, lines(30_000, noise=2.0), k=3)
+    whole = model.fit(n_init=2)
+    monkeypatch.setattr(journal, "EVERY", 0.0)
+    monkeypatch.setattr(journal, "SPARE", 0.0)
+    files: list[bytes] = []
+    monkeypatch.setattr(journal, "write_file", lambda path, content: files.append(content))
+    model.fit(n_init=2, checkpoint=tmp_path / "fit.ckpt")
+    monkeypatch.undo()
+    for content in files[1 :: max(1, len(files) // 2)]:
+        (tmp_path / "fit.ckpt").write_bytes(content)
+        assert same(model.fit(n_init=2, checkpoint=tmp_path / "fit.ckpt"), whole)
+
+
+def test_killed_for_good(tmp_path):
+    """`python -m benchmarks checkpoint` kills a longer fit at more moments."""
+    path, whole = tmp_path / "fit.ckpt", tmp_path / "whole.npz"
+    begin = time.perf_counter()
+    killing.start(None, whole, rows=2000).wait()
+    seconds = time.perf_counter() - begin
+    killed = 0
+    for number, share in enumerate((0.4, 0.6, 0.75, 0.9)):
+        path.unlink(missing_ok=True)
+        ended = tmp_path / f"{number}.npz"
+        killed += killing.kill_after(share * seconds, killing.start(path, ended, rows=2000))
+        assert killing.start(path, ended, rows=2000).wait() == 0
+        assert killing.agree(whole, ended)
+    assert killed
+
+
+def test_what_is_done_is_not_done_again(data, tmp_path, monkeypatch):
+    model, _ = make(data)
+    first = model.fit(checkpoint=tmp_path / "fit.ckpt")
+
+    def never(*args):
+        raise AssertionError
+
+    monkeypatch.setattr(account, "race", never)
+    monkeypatch.setattr(runs, "iterate", never)
+    assert same(model.fit(checkpoint=str(tmp_path / "fit.ckpt")), first)
+
+
+def test_other_standard_errors_take_the_same_checkpoint(data, tmp_path):
+    model, _ = make(data)
+    model.fit(checkpoint=tmp_path / "fit.ckpt")
+    robust = model.fit(checkpoint=tmp_path / "fit.ckpt", cov_type="robust")
+    assert same(robust, model.fit(cov_type="robust"))
+
+
+def test_after_an_interrupt(data, tmp_path, monkeypatch):
+    model, _ = make(data)
+    race, calls = account.race, []
+
+    def pressed(*args):
+        calls.append(1)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return race(*args)
+
+    monkeypatch.setattr(account, "race", pressed)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        cut = model.fit(checkpoint=tmp_path / "fit.ckpt", on_interrupt="return")
+    assert not cut.converged
+    assert unpacked((tmp_path / "fit.ckpt").read_bytes(), Checkpoint).found is None
+    assert same(model.fit(checkpoint=tmp_path / "fit.ckpt"), model.fit())
+
+
+def test_runs_from_other_starts_are_not_taken(data, tmp_path):
+    model, _ = make(data)
+    whole = model.fit(checkpoint=tmp_path / "fit.ckpt")
+    kept = unpacked((tmp_path / "fit.ckpt").read_bytes(), Checkpoint)
+    other = tuple(replace(ends, start="elsewhere", coef=ends.coef + 1) for ends in kept.ends)
+    (tmp_path / "fit.ckpt").write_bytes(packed(replace(kept, ends=other)))
+    assert same(model.fit(checkpoint=tmp_path / "fit.ckpt"), whole)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seed": 1}, "seed was 0 and is 1"),
+        ({"n_init": 3}, "n_init was 16 and is 3"),
+        ({"tol": 1e-9}, "tol was 1e-10 and is 1e-09"),
+        ({"max_iter": 7}, "max_iter was 1000 and is 7"),
+        ({"method": "altmin"}, "method was em and is altmin"),
+        ({"init": "random"}, "init was 'auto' and is 'random'"),
+    ],
+)
+def test_other_options(data, tmp_path, options, message):
+    model, _ = make(data)
+    model.fit(checkpoint=tmp_path / "fit.ckpt")
+    with pytest.raises(FileFormatError, match=f"another fit: {message}. Fit the same"):
+        model.fit(checkpoint=tmp_path / "fit.ckpt", **options)
+
+
+def test_other_data_and_other_models(data, tmp_path):
+    path = tmp_path / "fit.ckpt"
+    make(data)[0].fit(checkpoint=path)
+    changed = data.assign(y=data.y + (np.arange(500) == 77) * 1e-9)
+    cases = {
+        "the response differs": make(changed)[0],
+        "the regressors differ": MixReg.from_formula("y ~ x1 + age", data, k=3),
+        "the weights differ": MixReg.from_formula(FORMULA, data, k=3, weights=np.arange(500) + 1.0),
+        "the groups differ": MixReg.from_formula(FORMULA, data, k=3, groups="team"),
+        "the concomitants differ": make(data, "gate")[0],
+        "k was 3 and is 2": make(data, k=2)[0],
+        "shared was": MixReg.from_formula(FORMULA, data, k=3, shared=["x1"]),
+        "family was": MixReg.from_formula(FORMULA, data, k=3, equal_variance=True),
+        "noise was None": make(data, "noise")[0],
+    }
+    for message, model in cases.items():
+        with pytest.raises(FileFormatError, match=message):
+            model.fit(checkpoint=path)
+    with pytest.raises(FileFormatError, match=r"the regressors differ; the response differs\. Fit"):
+        make(data.iloc[::-1])[0].fit(checkpoint=path)
+
+
+def test_another_version(data, tmp_path, monkeypatch):
+    model, _ = make(data)
+    model.fit(checkpoint=tmp_path / "fit.ckpt")
+    monkeypatch.setattr(checkpoint, "_version", lambda package: "9.9")
+    with pytest.raises(FileFormatError, match=r"mixreg was .* and is 9\.9"):
+        model.fit(checkpoint=tmp_path / "fit.ckpt")
+
+
+def test_blocks_do_not_matter(data):
+    from mixreg.sources import memory
+    from mixreg.sources.fingerprint import fingerprint
+
+    source = MixReg.from_formula("y ~ x", shops(), k=2, groups="shop").source
+    whole = fingerprint(source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "block_rows", lambda columns: 7)
+        cut = replace(source)
+        assert len(cut.cuts) > 5
+        assert fingerprint(cut) == whole
+    assert set(whole) == {"x", "y", "starts"}
+
+
+def test_files_that_are_no_checkpoints(data, tmp_path):
+    model, _ = make(data)
+    path = tmp_path / "fit.ckpt"
+    res = model.fit(checkpoint=path)
+    with pytest.raises(FileFormatError, match="not a file of mixreg"):
+        load(path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-100])
+    with pytest.raises(FileFormatError, match="damaged"):
+        model.fit(checkpoint=path)
+    res.save(path)
+    with pytest.raises(FileFormatError, match="not a mixreg checkpoint; `fit\\(checkpoint=path"):
+        model.fit(checkpoint=path)
+
+
+def test_parts_that_do_not_go_together(data, tmp_path):
+    model, _ = make(data)
+    path = tmp_path / "fit.ckpt"
+    model.fit(checkpoint=path)
+    kept = unpacked(path.read_bytes(), Checkpoint)
+    with pytest.raises(FileFormatError, match="its runs do not hold together"):
+        replace(kept.ends[0], steps=kept.ends[0].steps + 1)
+    with pytest.raises(FileFormatError, match="its search does not hold together"):
+        replace(kept.found, state="__import__('os')")
+    path.write_bytes(packed({"of": {}, "found": 3, "ends": []}))
+    with pytest.raises(FileFormatError, match="does not say what it should"):
+        model.fit(checkpoint=path)
+
+
+def test_names_that_are_no_files(data, tmp_path):
+    model, _ = make(data)
+    with pytest.raises(InputError, match="checkpoint=3 must be a name of a file"):
+        model.fit(checkpoint=3)
+    for path in (tmp_path, tmp_path / "nowhere" / "fit.ckpt"):
+        with pytest.raises(InputError, match="is not a file in a folder that exists"):
+            model.fit(checkpoint=path)
+
+
+def test_nothing_is_left_beside_the_file(data, tmp_path):
+    make(data)[0].fit(checkpoint=tmp_path / "fit.ckpt")
+    assert [path.name for path in tmp_path.iterdir()] == ["fit.ckpt"]
