@@ -19,7 +19,7 @@ from mixreg.inference.replicate import (
 )
 from mixreg.jobs.parallel import run_all
 from mixreg.report.estimates import Estimates
-from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS
+from mixreg.sources.fingerprint import fingerprint
 from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
@@ -138,12 +138,10 @@ def _check_pair(res0: Estimates, res1: Estimates) -> None:
         check_likelihood(res, "likelihood ratio test")
     if res0.k >= res1.k:
         raise InputError(f"the second fit must have more components; got k={res0.k} and k={res1.k}")
-    one, two = res0.model, res1.model
-    fields = [name for name in (*ROW_FIELDS, *UNIT_FIELDS, "starts") if name != "known"]
-    same = all(
-        np.array_equal(getattr(one.source, name), getattr(two.source, name)) for name in fields
-    )
-    if not same:
+    prints = [fingerprint(res.model.source) for res in (res0, res1)]
+    for each in prints:
+        each.pop("known", None)
+    if prints[0] != prints[1]:
         raise InputError("the two fits are of different data; fit both to the same rows")
     settings = [_settings(res) for res in (res0, res1)]
     if settings[0] != settings[1]:
