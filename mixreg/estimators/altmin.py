@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics
-from mixreg.estimators.loop import Control, Reason
+from mixreg.estimators.loop import Control, StopReason
 from mixreg.exact.thresholds import HARD
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -41,7 +41,7 @@ class HardGate:
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
-    ) -> list[Reason | None]:
+    ) -> list[StopReason | None]:
         """Stop when the log probability hardly rises."""
         if before is None:
             return [None] * sums.objective.shape[0]
@@ -80,7 +80,7 @@ class AltMin:
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
-    ) -> list[Reason | None]:
+    ) -> list[StopReason | None]:
         """Stop at zero loss, or when no label changed."""
         if before is None:
             return [None] * sums.objective.shape[0]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
-from mixreg.estimators.loop import Control, Reason
+from mixreg.estimators.loop import Control, StopReason
 from mixreg.exact.thresholds import SOFT
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -52,7 +52,7 @@ class EM:
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
-    ) -> list[Reason | None]:
+    ) -> list[StopReason | None]:
         """Stop at an exact fit, or when the log-likelihood hardly rises."""
         exact = self.mixture.family.mean_square(sums.family) < self.exact
         if before is None:
@@ -83,7 +83,7 @@ class RacingEM(EM):
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
-    ) -> list[Reason | None]:
+    ) -> list[StopReason | None]:
         """As EM, and let go what has no hope."""
         reasons = EM.finished(self, sums, before, control)
         if before is None:

@@ -19,7 +19,7 @@ from mixreg.estimators.leaps import Leaps
 from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
-Reason = Literal[
+StopReason = Literal[
     "converged",
     "labels",
     "exact",
@@ -53,7 +53,12 @@ class Sums(Protocol):
 
 
 class Estimator(Protocol):
-    """An algorithm on the loop."""
+    """An algorithm on the loop.
+
+    It may have two methods more. `ahead(first, middle, end, longest)` says where a leap leads to
+    and how many steps that is; without it, the parameters do. `close(sums, params)` takes the
+    last step from where a run converged.
+    """
 
     @property
     def monotone(self) -> bool:
@@ -68,7 +73,7 @@ class Estimator(Protocol):
         """Return the next parameters."""
         ...
 
-    def finished(self, sums: Any, before: Any, control: Control) -> list[Reason | None]:
+    def finished(self, sums: Any, before: Any, control: Control) -> list[StopReason | None]:
         """Say for each run why it is finished, or None. `before` is None at first."""
         ...
 
@@ -119,7 +124,7 @@ class Fit:
     params: Any
     objective: float
     history: Array
-    reason: Reason
+    reason: StopReason
     n_iter: int
     settled: bool = False
 
@@ -219,7 +224,7 @@ def iterate(
     return [fits[run] for run in range(n_runs)]
 
 
-def _stuck(sums: Sums, before: Sums, run: int) -> Reason:
+def _stuck(sums: Sums, before: Sums, run: int) -> StopReason:
     """Why a run stops that no step can raise: rounding, or something worse."""
     fall = float(before.objective[run] - sums.objective[run])
     rounding = fall < 1e-6 * (1 + abs(float(before.objective[run])))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
-from mixreg.estimators.loop import Control, Reason
+from mixreg.estimators.loop import Control, StopReason
 from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
@@ -68,7 +68,7 @@ class Newton:
 
     def finished(
         self, sums: InformationSums, before: InformationSums | None, control: Control
-    ) -> list[Reason | None]:
+    ) -> list[StopReason | None]:
         """Stop at a maximum at which a step would gain next to nothing."""
         step, values, _ = self._step(sums)
         gain = 0.5 * float(step @ sums.score)
@@ -153,7 +153,7 @@ class ChordNewton:
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
-    ) -> list[Reason | None]:
+    ) -> list[StopReason | None]:
         """Stop where EM's own next step would gain next to nothing."""
         if before is None:
             return [None]

@@ -11,7 +11,7 @@ from scipy.special import digamma
 
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.expectation import MixtureStatistics, normalise, weighted
-from mixreg.estimators.loop import Control, Reason
+from mixreg.estimators.loop import Control, StopReason
 from mixreg.estimators.priors import Priors
 from mixreg.families.gaussian import LOG_2PI
 from mixreg.mixture.mixture import Mixture, pinned
@@ -277,7 +277,7 @@ class Variational:
 
     def finished(
         self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
-    ) -> list[Reason | None]:
+    ) -> list[StopReason | None]:
         """Stop when the bound hardly rises."""
         if before is None:
             return [None] * sums.objective.shape[0]

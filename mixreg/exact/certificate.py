@@ -72,7 +72,7 @@ def distinct(keys: Keys, rows: Array) -> Distinct:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnRows:
+class LoneRows:
     """Rows that one component alone fits exactly, for each component.
 
     Attributes
@@ -88,10 +88,10 @@ class OwnRows:
     samples: tuple[Distinct, ...]
     unclear: int
 
-    def __add__(self, other: OwnRows) -> OwnRows:
+    def __add__(self, other: LoneRows) -> LoneRows:
         """Add the rows of another block."""
         pairs = zip(self.samples, other.samples, strict=True)
-        return OwnRows(
+        return LoneRows(
             self.xx + other.xx, tuple(a + b for a, b in pairs), self.unclear + other.unclear
         )
 
@@ -110,7 +110,7 @@ class FindOwnRows:
     mixture: Mixture
     back: Array
 
-    def __call__(self, block: Block, params: Parameters) -> OwnRows:
+    def __call__(self, block: Block, params: Parameters) -> LoneRows:
         """Process one block."""
         fitted = fitted_exactly(self.mixture, block, params)
         whole = block.per_unit((~fitted).astype(float)) == 0
@@ -121,7 +121,7 @@ class FindOwnRows:
         columns = block.x @ self.back
         keys, rows = hashes(columns), np.column_stack([columns, block.y])
         xx = np.array([block.x[mine].T @ block.x[mine] for mine in alone])
-        return OwnRows(xx, tuple(distinct(keys[mine], rows[mine]) for mine in alone), unclear)
+        return LoneRows(xx, tuple(distinct(keys[mine], rows[mine]) for mine in alone), unclear)
 
 
 def fitted_exactly(mixture: Mixture, block: Block, params: Parameters) -> NDArray[np.bool_]:
@@ -168,12 +168,12 @@ def to_columns(whitening: Whitening) -> tuple[Array, Array]:
 
 def find_own_rows(
     source: Source, mixture: Mixture, params: Parameters, whitening: Whitening
-) -> OwnRows:
+) -> LoneRows:
     """Rows that each component alone fits exactly."""
     return source.sweep(FindOwnRows(mixture, to_columns(whitening)[0]), params)
 
 
-def certified(own: OwnRows, mixture: Mixture, params: Parameters, whitening: Whitening) -> bool:
+def certified(own: LoneRows, mixture: Mixture, params: Parameters, whitening: Whitening) -> bool:
     """Whether these components are the only ones that fit every row exactly."""
     if own.unclear or not _full_rank(own.xx, mixture):
         return False

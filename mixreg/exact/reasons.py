@@ -32,7 +32,7 @@ REPEATS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class WhyTight:
     """Why one component is tight.
 
     Attributes
@@ -157,7 +157,7 @@ def find_reasons(
     whitening: Whitening,
     tight: NDArray[np.intp],
     exact: bool,
-) -> tuple[Reason, ...]:
+) -> tuple[WhyTight, ...]:
     """Say of each tight component of a linear regression why it is so."""
     scale = float(whitening.scale)
     back = np.asarray(np.linalg.inv(whitening.basis), dtype=float) / scale
@@ -174,7 +174,7 @@ def find_reasons(
             every, alike = source.sweep(CountRows(user, column, value))
             share = float(alike / every)
         reasons.append(
-            Reason(
+            WhyTight(
                 int(j),
                 kind,
                 float(gathered.rows[j]),

@@ -11,7 +11,7 @@ from mixreg.errors import NotAvailableError
 from mixreg.estimators.runs import standard_layout
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
 from mixreg.inference.determined import named, undetermined
-from mixreg.inference.moments import posterior_moments, to_user_matrix
+from mixreg.inference.to_user import posterior_moments, to_user_matrix
 from mixreg.jobs.interrupt import cut_short
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Watch

@@ -19,7 +19,7 @@ from mixreg.estimators.runs import (
     standard_layout,
 )
 from mixreg.exact.certificate import certified, find_own_rows
-from mixreg.exact.reasons import Reason, find_reasons, tight_components
+from mixreg.exact.reasons import WhyTight, find_reasons, tight_components
 from mixreg.exact.thresholds import HARD
 from mixreg.inference.averages import GateSums, average_gate
 from mixreg.inference.last_pass import ending_sums, last_pass
@@ -241,7 +241,7 @@ def finish(
         reason = "exact"
         history = np.append(history, np.inf) if method == "em" else history
     binds = family.bound_binds(params)
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[WhyTight, ...] = ()
     if family.certifies and (binds or (exact and not proved)):
         tight = tight_components(params, exact, family.variance_ratio)
         reasons = find_reasons(source, mixture, params, whitening, tight, exact)

@@ -17,7 +17,7 @@ from mixreg.jobs.options import check_cov_type, cluster_codes
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Bar, Watch, is_wanted
 from mixreg.mixture.layout import Layout
-from mixreg.table.parts import Parts
+from mixreg.table.parts import ModelParts
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,9 @@ class Jobs:
         return self.jobs[number].run()
 
 
-def make_job(model: Parts, options: Options, cov_type: Any, cov_kwds: dict[str, Any] | None) -> Job:
+def make_job(
+    model: ModelParts, options: Options, cov_type: Any, cov_kwds: dict[str, Any] | None
+) -> Job:
     """The fit of a model to its rows.
 
     Units that do not count are left out of the fit, not of the labels.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import FileFormatError
-from mixreg.estimators.loop import Fit, Reason
+from mixreg.estimators.loop import Fit, StopReason
 from mixreg.files.container import write_file
 from mixreg.files.trees import packed
 from mixreg.mixture.parameters import Parameters
@@ -60,7 +60,7 @@ class Ends:
     settled: NDArray[np.bool_]
     history: Array
     steps: NDArray[np.int64]
-    reasons: tuple[Reason, ...]
+    reasons: tuple[StopReason, ...]
 
     def __post_init__(self) -> None:
         """Refuse parts that do not go together."""

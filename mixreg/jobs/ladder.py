@@ -41,11 +41,11 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
     rows = first_rows(raw.rows, raw.units, cost, k, raw.columns, mixture.family.linear)
     whitening = problem.whitening
     if whitening.linear is not None:
-        small = drawn(raw, rows, rng).standard(whitening)
+        small = sampled(raw, rows, rng).standard(whitening)
         whitening = pooled_fit(small, mixture, whitening)
 
     def make(size: int, rng: np.random.Generator) -> Course:
-        part = drawn(raw, size, rng)
+        part = sampled(raw, size, rng)
         sample = linear = part.standard(whitening)
         if whitening.linear is not None:
             linear = surrogate(part, mixture).standard(whitening.linear)
@@ -54,7 +54,7 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
     return Ladder(make, rows, raw.rows, cost, plain)
 
 
-def drawn(source: Source, rows: int, rng: np.random.Generator) -> Source:
+def sampled(source: Source, rows: int, rng: np.random.Generator) -> Source:
     """A sample by the generator's next seed; all rows take none."""
     return source if rows >= source.rows else source.sample(rows, int(rng.integers(2**63)))
 

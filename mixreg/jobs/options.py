@@ -22,7 +22,7 @@ from mixreg.search.effort import Effort
 from mixreg.search.tensor import TensorStart
 from mixreg.table.checks import number, whole
 from mixreg.table.own_rows import OwnRows
-from mixreg.table.parts import Parts
+from mixreg.table.parts import ModelParts
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ def make_options(
     seed: Any,
     resample: Any,
     priors: Any,
-    model: Parts,
+    model: ModelParts,
 ) -> Options:
     """Check the arguments of `fit` and put them together."""
     if method not in METHODS:
@@ -70,7 +70,7 @@ def make_options(
     )
 
 
-def _check_conjugate(model: Parts) -> None:
+def _check_conjugate(model: ModelParts) -> None:
     """Refuse what has no conjugate posterior."""
     mixture = model.mixture
     if len(model.responses) > 1:
@@ -111,7 +111,7 @@ def check_cov_type(cov_type: Any, method: str) -> None:
         )
 
 
-def make_start(init: Any, model: Parts) -> Any:
+def make_start(init: Any, model: ModelParts) -> Any:
     """Read the argument `init`: a name, a TensorStart, labels or coefficients."""
     if not model.family.moments and (isinstance(init, TensorStart) or str(init) == "tensor"):
         raise InputError("the tensor start is for one response; use init='auto' or 'random'")
@@ -132,7 +132,7 @@ def make_start(init: Any, model: Parts) -> Any:
     return start_from_labels(values, model)
 
 
-def start_from_coefficients(coef: Any, model: Parts) -> Parameters:
+def start_from_coefficients(coef: Any, model: ModelParts) -> Parameters:
     """A start from coefficients (k, p) in the user's units."""
     source, k, white = model.source, model.k, model.whitening
     p = source.columns
@@ -164,7 +164,7 @@ def _by_term(frame: pd.DataFrame, terms: tuple[str, ...]) -> Any:
     return frame.loc[list(terms)].to_numpy().T
 
 
-def start_from_labels(labels: NDArray[Any], model: Parts) -> Array:
+def start_from_labels(labels: NDArray[Any], model: ModelParts) -> Array:
     """Responsibilities (k, units) from labels 1..k, one a row or group.
 
     Label 0, of the background, is everyone's in equal parts.

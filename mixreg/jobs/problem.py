@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mixreg.estimators import Control, Fit
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.priors import Priors
-from mixreg.exact.reasons import Reason
+from mixreg.exact.reasons import WhyTight
 from mixreg.inference.last_pass import LastPass
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -83,7 +83,7 @@ class Solution:
         The posterior, of variational Bayes.
     elbo : float or None
         Its evidence lower bound.
-    reasons : tuple of Reason
+    reasons : tuple of WhyTight
         Why components are at the bound on the variances, or exact without a
         certificate; of linear regressions with one response.
     """
@@ -100,7 +100,7 @@ class Solution:
     last: LastPass
     beliefs: Beliefs | None = None
     elbo: float | None = None
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[WhyTight, ...] = ()
 
 
 @dataclass(frozen=True)

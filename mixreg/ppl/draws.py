@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
 from mixreg.estimators.beliefs import Beliefs
-from mixreg.estimators.expectation import Parts, normalise
+from mixreg.estimators.expectation import normalise
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.drawing import draw_own
 from mixreg.report.estimates import Estimates
+from mixreg.sources.base import Parts
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]

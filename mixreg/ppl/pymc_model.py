@@ -10,7 +10,7 @@ from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.priors import Priors
 from mixreg.ppl.density import per_unit, row_density
 from mixreg.ppl.inference_data import INSTALL, arviz
-from mixreg.table.parts import Parts
+from mixreg.table.parts import ModelParts
 
 Graph = Any
 
@@ -30,7 +30,7 @@ def pymc() -> tuple[Any, Any]:
     return pm, pt
 
 
-def to_pymc(model: Parts, priors: Priors | None) -> Any:
+def to_pymc(model: ModelParts, priors: Priors | None) -> Any:
     """Build the PyMC model; see `MixReg.to_pymc`."""
     model.spec.check_one_response("to_pymc")
     pm, pt = pymc()
@@ -78,7 +78,7 @@ def to_pymc(model: Parts, priors: Priors | None) -> Any:
     return built
 
 
-def _dispersion(pm: Any, pt: Any, model: Parts, priors: Priors) -> Graph:
+def _dispersion(pm: Any, pt: Any, model: ModelParts, priors: Priors) -> Graph:
     """Dispersion of each component in standard units, and the scale users see."""
     family = model.family
     if family.dispersion_name is None:
@@ -93,7 +93,7 @@ def _dispersion(pm: Any, pt: Any, model: Parts, priors: Priors) -> Graph:
     return dispersion
 
 
-def _coefficients(pm: Any, pt: Any, model: Parts, priors: Priors, dispersion: Graph) -> Graph:
+def _coefficients(pm: Any, pt: Any, model: ModelParts, priors: Priors, dispersion: Graph) -> Graph:
     """Standard coefficients (k, p): free ones, shared ones, and zeros."""
     layout, mixture = model.layout, model.mixture
     scale = priors.coef_scale if model.family.linear else priors.link_scale
@@ -111,7 +111,7 @@ def _coefficients(pm: Any, pt: Any, model: Parts, priors: Priors, dispersion: Gr
     return pt.concatenate(parts, axis=1)
 
 
-def present_coefficients(model: Parts) -> tuple[Any, Any]:
+def present_coefficients(model: ModelParts) -> tuple[Any, Any]:
     """Component and standard regressor of each coefficient that is free and not shared."""
     mixture = model.mixture
     present = np.ones((model.k, model.layout.p - mixture.shared), dtype=bool)

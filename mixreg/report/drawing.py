@@ -12,7 +12,7 @@ from mixreg.mixture.parameters import Parameters
 from mixreg.report.estimates import Estimates
 from mixreg.sources import Source
 from mixreg.sources.block import Block
-from mixreg.table.parts import Parts
+from mixreg.table.parts import ModelParts
 from mixreg.table.responses import Response
 from mixreg.table.spec import Spec
 
@@ -30,7 +30,7 @@ def simulate(res: Estimates, seed: int) -> pd.DataFrame:
 
 
 def draw_own(
-    model: Parts, params: Parameters, rng: np.random.Generator
+    model: ModelParts, params: Parameters, rng: np.random.Generator
 ) -> tuple[Array, NDArray[np.intp]]:
     """Responses of a model's own rows in the order of the fit, and the class of each unit."""
     offset = taken_out(model)
@@ -38,7 +38,7 @@ def draw_own(
     return (y if offset is None else y + offset), classes
 
 
-def taken_out(model: Parts) -> Array | None:
+def taken_out(model: ModelParts) -> Array | None:
     """The offset that the responses of a linear fit have lost, in the order of the fit."""
     if not model.family.linear or model.offset is None:
         return None

@@ -21,7 +21,7 @@ from mixreg.mixture.gate import ConstantGate, Gate
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.report.fitted import Fitted
 from mixreg.sources.base import Standardised
-from mixreg.table.parts import Parts
+from mixreg.table.parts import ModelParts
 from mixreg.table.spec import Spec
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ class Estimates:
 
     def __init__(
         self,
-        model: Parts,
+        model: ModelParts,
         fitted: Fitted,
         solution: Solution | None = None,
         options: Options | None = None,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.priors import Priors
-from mixreg.exact.reasons import Reason
+from mixreg.exact.reasons import WhyTight
 from mixreg.inference.estimate import Estimate
 from mixreg.inference.last_pass import TakeLabels
 from mixreg.jobs.problem import Options, Solution
@@ -19,7 +19,7 @@ from mixreg.report.tally import Tally, tally
 from mixreg.search.record import Record
 from mixreg.sources.base import Standardised
 from mixreg.sources.standard import Whitening
-from mixreg.table.parts import Parts
+from mixreg.table.parts import ModelParts
 
 Array = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class Fitted:
     empty: tuple[int, ...]
     revived: int
     suspects: tuple[int, ...]
-    reasons: tuple[Reason, ...]
+    reasons: tuple[WhyTight, ...]
     search: SearchReport | None
     beliefs: Beliefs | None
     priors: Priors | None
@@ -114,7 +114,9 @@ class Fitted:
         return self if self.groups is None else replace(self, posterior=posterior)
 
 
-def make_fitted(model: Parts, solution: Solution, estimate: Estimate, options: Options) -> Fitted:
+def make_fitted(
+    model: ModelParts, solution: Solution, estimate: Estimate, options: Options
+) -> Fitted:
     """Put a finished fit together, in the user's units."""
     white, fit, bayes = model.whitening, solution.fit, solution.beliefs is not None
     hard = options.method == "altmin"

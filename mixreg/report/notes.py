@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.exact.reasons import Reason
+from mixreg.exact.reasons import WhyTight
 from mixreg.report.estimates import Estimates
 
 
@@ -98,7 +98,7 @@ def _doubts(results: Estimates) -> list[str]:
     return notes
 
 
-def _why_tight(results: Estimates, reason: Reason) -> str:
+def _why_tight(results: Estimates, reason: WhyTight) -> str:
     """What keeps a component's rows together, for a sentence."""
     j, share, y = reason.component + 1, f"{reason.share:.0%}", results.spec.design.response
     apart = f"values of {y} are {reason.spacing:g} apart"

@@ -30,7 +30,7 @@ from mixreg.table.checks import (
 )
 from mixreg.table.columns import as_arrays, formula_names
 from mixreg.table.own_rows import OwnRows
-from mixreg.table.parts import Parts
+from mixreg.table.parts import ModelParts
 from mixreg.table.responses import (
     Given,
     families_of,
@@ -48,7 +48,7 @@ from mixreg.table.spec import Spec
 Array = NDArray[np.float64]
 
 
-class Declaration(Parts):
+class Declaration(ModelParts):
     """The parts of a model; see `MixReg` for the arguments."""
 
     @called("MixReg")

@@ -26,7 +26,7 @@ from mixreg.table.units import Units
 Array = NDArray[np.float64]
 
 
-class Parts:
+class ModelParts:
     """A spec and, while they are here, its rows; the names are those of the spec and the rows.
 
     Attributes
