@@ -31,6 +31,14 @@ PLACES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Ctrl-C is heard, also where whoever started the tests has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def data():
     return lines(600)
