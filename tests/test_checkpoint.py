@@ -126,6 +126,8 @@ def test_other_standard_errors_take_the_same_checkpoint(data, tmp_path):
 
 
 def test_after_an_interrupt(data, tmp_path, monkeypatch):
+    # Also where whoever started the tests has Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     model, _ = make(data)
     race, calls = account.race, []
 
@@ -138,6 +140,7 @@ def test_after_an_interrupt(data, tmp_path, monkeypatch):
     monkeypatch.setattr(account, "race", pressed)
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         cut = model.fit(checkpoint=tmp_path / "fit.ckpt", on_interrupt="return")
+    signal.signal(signal.SIGINT, before)
     assert not cut.converged
     assert unpacked((tmp_path / "fit.ckpt").read_bytes(), Checkpoint).found is None
     assert same(model.fit(checkpoint=tmp_path / "fit.ckpt"), model.fit())

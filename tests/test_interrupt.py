@@ -31,6 +31,14 @@ PLACES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Ctrl-C is heard, also where whoever started the tests has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def data():
     return lines(600)
@@ -224,9 +232,10 @@ def test_threads_do_not_work_on_for_nobody(monkeypatch):
     done = []
 
     def slow(number):
-        if number == 0:
-            signal.raise_signal(signal.SIGINT)
         time.sleep(0.05)
+        if number == 0:
+            # All parts are on their way by now.
+            signal.raise_signal(signal.SIGINT)
         done.append(number)
 
     def all_parts():
@@ -259,7 +268,7 @@ def test_workers_end_with_an_interrupt(tmp_path):
         from mixreg.jobs.parallel import run_all
         print("begin", flush=True)
         try:
-            run_all(time.sleep, [20.0] * 4, n_jobs=2, costs=[1.0] * 4)
+            run_all(time.sleep, [100.0] * 4, n_jobs=2, costs=[1.0] * 4)
         except KeyboardInterrupt:
             print("interrupted", flush=True)
             sys.stdin.read()
@@ -277,8 +286,10 @@ def test_workers_end_with_an_interrupt(tmp_path):
         assert run.stdout.readline() == "begin\n"
         time.sleep(wait)
         # As a terminal does it: to the whole group.
+        begin = time.perf_counter()
         os.killpg(run.pid, signal.SIGINT)
         assert run.stdout.readline() == "interrupted\n"
+        assert time.perf_counter() - begin < 20
         found = subprocess.run(["ps", "--ppid", str(run.pid)], capture_output=True, text=True)
         assert len(found.stdout.splitlines()) == 1
         _, errors = run.communicate("")

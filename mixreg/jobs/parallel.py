@@ -17,7 +17,7 @@ import pickle
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from queue import Queue
 from typing import Any, TypeVar
@@ -34,6 +34,8 @@ WORTH = 3.0
 # Tasks on their way to each worker; the others are not made yet.
 AHEAD = 4
 NO_MORE = object()
+# Seconds in which Ctrl-C is heard: not every system wakes who waits for a thread.
+HEARD = 0.2
 
 
 def run_all(
@@ -110,11 +112,12 @@ def _workers(payload: bytes, jobs: int) -> Iterator[list[Worker]]:
         # The threads are left last: those that wait for a worker end with it.
         starters = stack.enter_context(ThreadPoolExecutor(jobs))
         first = stack.enter_context(Worker())
-        if not first.understands(payload):
+        if not _result(starters.submit(first.understands, payload)):
             yield []
             return
         others = [stack.enter_context(Worker()) for _ in range(jobs - 1)]
-        list(starters.map(lambda worker: worker.understands(payload), others))
+        for answer in [starters.submit(worker.understands, payload) for worker in others]:
+            _result(answer)
         yield [first, *others]
 
 
@@ -142,8 +145,15 @@ def _in_workers(workers: list[Worker], queue: Iterator[Any]) -> Iterator[Any]:
                 pending.append(threads.submit(work, task))
             if not pending:
                 return
-            yield pending.popleft().result()
+            yield _result(pending.popleft())
     finally:
         for worker in workers:
             worker.process.kill()
         threads.shutdown(cancel_futures=True)
+
+
+def _result(run: Future[Any]) -> Any:
+    """What a piece of work gave; Ctrl-C is heard while it is waited for."""
+    while not wait([run], HEARD).done:
+        pass
+    return run.result()
