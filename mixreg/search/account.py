@@ -56,8 +56,15 @@ class Account:
         What was spent, and what may be.
     each : float
         Iterations of a move, about.
+    starts_run, rounds : int
+        Independent starts run to the end so far (tensor starts count as one), and
+        rounds of them.
+    moves, accepted : int
+        Moves tried against the leader, and kept.
     levels : list of int
         Rows of each level so far.
+    begun : set of int
+        Rows of the levels that the tensor start was run on.
     """
 
     # What a search of this kind may cost, over what one on rows may.
@@ -73,8 +80,9 @@ class Account:
         self.ladder, self.effort, self.rng, self.watch = ladder, effort, rng, watch
         self.spent = self.budget = 0.0
         self.each = float(MOVE_COST)
-        self.starts_run = 0
+        self.starts_run = self.rounds = self.moves = self.accepted = 0
         self.levels: list[int] = []
+        self.begun: set[int] = set()
 
     @cached_property
     def top(self) -> Course:

@@ -21,7 +21,6 @@ from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import Marginal
 from mixreg.estimators.loop import Fit
 from mixreg.mixture.parameters import Parameters
-from mixreg.search.account import Watched
 from mixreg.search.chance import worth
 from mixreg.search.constants import (
     ANNEAL,
@@ -54,7 +53,7 @@ from mixreg.search.constants import (
     WARM_MOVES,
 )
 from mixreg.search.course import Course
-from mixreg.search.effort import Effort, Ladder, row_work
+from mixreg.search.effort import row_work
 from mixreg.search.moves import kinds_of_moves, moved
 from mixreg.search.record import (
     Maximum,
@@ -75,25 +74,11 @@ class Search(Rounds):
 
     Attributes
     ----------
-    starts_run, rounds : int
-        Independent starts run to the end so far (tensor starts count as one), and
-        rounds of them.
-    levels : list of int
-        Rows of each level so far.
     settled : bool
         Whether starts on the first level agree.
     """
 
-    def __init__(
-        self,
-        ladder: Ladder,
-        effort: Effort,
-        rng: np.random.Generator,
-        watch: Watched | None = None,
-    ) -> None:
-        super().__init__(ladder, effort, rng, watch)
-        self.moves = self.accepted = 0
-        self.settled = False
+    settled: bool = False
 
     def run(self) -> Record:
         """Look for the best fit."""

@@ -12,7 +12,7 @@ from mixreg.estimators.em import EM
 from mixreg.estimators.loop import Fit, iterate
 from mixreg.exact.thresholds import PROMISING
 from mixreg.mixture.parameters import Parameters
-from mixreg.search.account import Account, Watched
+from mixreg.search.account import Account
 from mixreg.search.candidates import bred, feasible, make_starts, numbered
 from mixreg.search.constants import (
     ANNEAL,
@@ -27,7 +27,6 @@ from mixreg.search.constants import (
     ROUND,
 )
 from mixreg.search.course import Course
-from mixreg.search.effort import Effort, Ladder
 from mixreg.search.moments import TakeDeviations, deviation_subspace
 from mixreg.search.record import Maximum
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
@@ -63,22 +62,10 @@ class Rounds(Account):
         What the tensor start found.
     subspace : (p, r) array or None
         Where components deviate from the pooled fit, by the moments.
-    starts_run, rounds : int
-        How many so far.
     """
 
-    def __init__(
-        self,
-        ladder: Ladder,
-        effort: Effort,
-        rng: np.random.Generator,
-        watch: Watched | None = None,
-    ) -> None:
-        super().__init__(ladder, effort, rng, watch)
-        self.tensors: tuple[TensorResult, ...] = ()
-        self.subspace: Array | None = None
-        self.rounds = 0
-        self.begun: set[int] = set()
+    tensors: tuple[TensorResult, ...] = ()
+    subspace: Array | None = None
 
     def prepare(self, course: Course) -> None:
         """Moments: of many rows, because they cost one pass."""
