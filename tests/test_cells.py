@@ -28,7 +28,7 @@ def lines(n=20_000, seed=0, weights=False):
 
 def course_of(model):
     rng = np.random.default_rng(0)
-    ladder = make_ladder(model.problem(), rng)
+    ladder = make_ladder(model.problem(), model.source, rng)
     return ladder.make(ladder.rows, rng)
 
 

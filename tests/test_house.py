@@ -35,8 +35,8 @@ COLUMNS = {*ROW_FIELDS, *UNIT_FIELDS, "starts"}
 # Names that hold a source wherever they occur.
 SOURCES = {"source", "raw", "near", "sample", "linear"}
 
-# PyMC builds one graph of all rows; draws come from one stream of random numbers.
-NEED_ALL_ROWS = {"ppl/pymc_model.py", "report/drawing.py"}
+# PyMC builds one graph of all rows.
+NEED_ALL_ROWS = {"ppl/pymc_model.py"}
 # Rows that a user hands over, to be fitted or predicted, are put into memory.
 PUT_INTO_MEMORY = {"table/declaration.py", "report/prediction.py"}
 # A search looks at its levels, and at views, as one block.

@@ -206,7 +206,7 @@ def course(request):
     data = table()
     problem = MixReg.from_formula(formula, data, k=3, **options).problem()
     rng = np.random.default_rng(0)
-    ladder = make_ladder(problem, rng)
+    ladder = make_ladder(problem, problem.source, rng)
     return ladder.make(ladder.rows, rng)
 
 
@@ -299,7 +299,7 @@ def test_known_labels_stay_known():
 def test_a_round_has_starts_of_every_kind():
     problem = MixReg.from_formula("y ~ x + v", table(), k=3).problem()
     rng = np.random.default_rng(0)
-    ladder = make_ladder(problem, rng)
+    ladder = make_ladder(problem, problem.source, rng)
     hunt = Search(ladder, Effort(), rng)
     hunt.prepare(hunt.top)
     new, exact = hunt.round(hunt.top)
@@ -316,7 +316,7 @@ def test_a_lower_maximum_that_a_sample_agreed_on_is_challenged():
     data = lines(6000, noise=0.5)
     problem = MixReg.from_formula("y ~ x1 + x2", data, k=3).problem()
     rng = np.random.default_rng(0)
-    hunt = Search(make_ladder(problem, rng), Effort(), rng)
+    hunt = Search(make_ladder(problem, problem.source, rng), Effort(), rng)
     course = hunt.top
     # All rows in one component, the others far away and next to empty.
     start = course.whitening.start(3)

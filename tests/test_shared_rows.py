@@ -53,7 +53,7 @@ def both(model, rows=None):
     raw = with_repeats(problem.source)
     assert raw.repeats is not None
     rng = np.random.default_rng(0)
-    ladder = make_ladder(replace(problem, source=raw), rng)
+    ladder = make_ladder(problem, raw, rng)
     course = ladder.make(rows or ladder.rows, rng)
     plain = condensed(replace(course.sample, repeats=None), linear=False)
     assert isinstance(course.source.block, SharedBlock)

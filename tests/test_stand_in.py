@@ -56,7 +56,7 @@ def model_of(family, table, k=2, **options):
 
 def course_of(model, seed=0):
     rng = np.random.default_rng(seed)
-    ladder = make_ladder(model.problem(), rng)
+    ladder = make_ladder(model.problem(), model.source, rng)
     return ladder.make(ladder.rows, rng)
 
 

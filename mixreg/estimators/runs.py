@@ -13,7 +13,6 @@ from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source, Swept
-from mixreg.sources.base import condensing_pays
 
 # EM hands over to Newton steps when an iteration gains less than this a row.
 HANDOVER = 1e-6
@@ -98,8 +97,7 @@ def _first_run(
     """EM until its steps are small or its residuals vanish."""
     em = EM(mixture)
     # Long groups are condensed for EM; the finish, and its numbers, are on rows.
-    short = mixture.family.linear and condensing_pays(source)
-    data: Swept = source.condensed() if short else source
+    data: Swept = source.shortest() if mixture.family.linear else source
     fit = iterate(data, em, start.stacked(), control, progress)[0]
     if fit.reason == "exact":
         # Hard labels take an exact fit from small residuals to none.

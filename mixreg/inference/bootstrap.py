@@ -14,7 +14,8 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from mixreg.errors import InputError
-from mixreg.estimators.expectation import Posterior
+from mixreg.estimators.expectation import SoftAssignment
+from mixreg.inference.overlap import Overlap
 from mixreg.inference.replicate import (
     Refit,
     Replicate,
@@ -25,13 +26,13 @@ from mixreg.inference.replicate import (
     resampled,
 )
 from mixreg.jobs.parallel import run_all
-from mixreg.metrics import match_components
+from mixreg.metrics import best_order
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import stack_of
 from mixreg.ppl.inference_data import inference_data
 from mixreg.report.estimates import Estimates
-from mixreg.sources import Source, unit_weights
+from mixreg.sources import Source
 from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
@@ -203,17 +204,14 @@ def bootstrap(
     n, seed = whole("n", n, 2), whole("seed", seed, 0)
     n_init = None if n_init is None else whole("n_init", n_init, 1)
     _check_kind(kind, res)
-    source: Source = res.model.source
-    counted = source.counted()
-    source = source if counted is None else source.take_units(counted)
+    source = res.model.source.at_hand("a bootstrap").counting()
     seeds = np.random.SeedSequence(seed).spawn(n)
     if kind == "parametric":
         source = repeated(source)
         replicates = drawn(res, source, seeds)
     else:
         replicates = resampled(source, seeds)
-    own = source.sweep(Posterior(res.model.mixture), res.fitted.estimate.params).join()
-    refit = AlignedRefit(make_refit(res, source, res.options.control, n_init), own)
+    refit = AlignedRefit(make_refit(res, source, res.options.control, n_init))
     found = run_all(refit, replicates, n_jobs, progress, "bootstrap", costs=[1.0] * n)
     return _collect(res, kind, found)
 
@@ -255,12 +253,9 @@ class AlignedRefit:
     Attributes
     ----------
     refit : Refit
-    posterior : (K, units) array
-        Labels of the model's own rows under the fit.
     """
 
     refit: Refit
-    posterior: Array
 
     def __call__(self, replicate: Replicate) -> Array | str:
         """Flat parameters in the user's units, or why there are none."""
@@ -282,12 +277,11 @@ class AlignedRefit:
         source, mixture, k = self.refit.source, self.refit.mixture, params.k
         if not mixture.exchangeable or k == 1:
             return params
-        root = np.sqrt(unit_weights(source))
-        labels = source.sweep(Posterior(mixture), params).join()
-        return params.permute(match_components(labels[:k] * root, self.posterior[:k] * root))
+        both = Parameters.concatenate([self.refit.start.stacked(), params.stacked()])
+        return params.permute(best_order(source.sweep(Overlap(mixture), both).apart()))
 
 
 def smallest(source: Source, mixture: Mixture, params: Parameters) -> float:
     """Units in the smallest component, counted with their weights."""
-    labels = source.sweep(Posterior(mixture), params).join()[: params.k]
-    return float((labels @ unit_weights(source)).min())
+    count = source.sweep(SoftAssignment(mixture), params.stacked()).count
+    return float(count[: params.k].min())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,23 +81,20 @@ def fit_problem(
     layout: Layout,
     options: Options,
     cov_type: str,
-    clusters: NDArray[np.intp] | None = None,
     watch: Watch | None = None,
 ) -> tuple[Solution, Estimate]:
     """Solve a problem and estimate its uncertainty; all of it can cross processes."""
-    if clusters is not None:
-        problem = replace(problem, source=problem.source.with_columns(cluster=clusters))
-    errors, count = cov_type != "none", 0 if clusters is None else int(clusters.max()) + 1
+    errors = cov_type != "none"
     try:
         solution = solve(problem, options, watch, errors)
-        return solution, estimate(problem, layout, solution, options.method, cov_type, count)
+        return solution, estimate(problem, layout, solution, options.method, cov_type)
     except KeyboardInterrupt:
         if watch is None or not watch.returns or watch.best is None:
             raise
     # Here, and not above, what the search held is gone.
     watch.stage("interrupted, last pass")
     solution = cut_short(problem, options, watch, errors)
-    return solution, estimate(problem, layout, solution, options.method, cov_type, count)
+    return solution, estimate(problem, layout, solution, options.method, cov_type)
 
 
 def estimate(
@@ -106,7 +103,6 @@ def estimate(
     solution: Solution,
     method: str,
     cov_type: str,
-    clusters: int,
 ) -> Estimate:
     """Map a solution to the user's units and work out its covariance, from its sums."""
     whitening, mixture, standard = problem.whitening, problem.mixture, solution.fit.params
@@ -143,8 +139,8 @@ def estimate(
     else:
         if hard:
             description = "Standard errors are conditional on the labels, as if these were known."
-        if clusters:
-            description = description.format(clusters=clusters)
+        if sums.clusters is not None:
+            description = description.format(clusters=len(sums.clusters.each()))
         cov, null = covariance(sums, cov_type)
         given = null.reach(np.eye(inner.size))
         far, separated, gate_separated = _runaway(cov, given, inner, mixture)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError
 from mixreg.estimators import Control
 from mixreg.inference.replicate import (
+    NEEDS_ROWS,
     Refit,
     Replicate,
     check_likelihood,
@@ -19,7 +20,6 @@ from mixreg.inference.replicate import (
 )
 from mixreg.jobs.parallel import run_all
 from mixreg.report.estimates import Estimates
-from mixreg.sources.fingerprint import fingerprint
 from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
@@ -113,7 +113,7 @@ def lr_test(
     """
     _check_pair(res0, res1)
     n, seed, n_init = whole("n", n, 1), whole("seed", seed, 0), whole("n_init", n_init, 1)
-    source0, source1 = (repeated(res.model.source) for res in (res0, res1))
+    source0, source1 = (repeated(res.model.source.at_hand(NEEDS_ROWS)) for res in (res0, res1))
     pair = Pair(
         make_refit(res0, source0, ENOUGH, n_init), make_refit(res1, source1, ENOUGH, n_init)
     )
@@ -138,7 +138,7 @@ def _check_pair(res0: Estimates, res1: Estimates) -> None:
         check_likelihood(res, "likelihood ratio test")
     if res0.k >= res1.k:
         raise InputError(f"the second fit must have more components; got k={res0.k} and k={res1.k}")
-    prints = [fingerprint(res.model.source) for res in (res0, res1)]
+    prints = [res.model.source.fingerprint() for res in (res0, res1)]
     for each in prints:
         each.pop("known", None)
     if prints[0] != prints[1]:

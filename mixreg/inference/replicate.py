@@ -20,15 +20,17 @@ from mixreg.jobs.problem import Options, Problem
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.report.drawing import draw, taken_out
+from mixreg.report.drawing import draw, taken_out, with_offset
 from mixreg.report.estimates import Estimates
 from mixreg.search.chance import ranked
 from mixreg.search.effort import Effort
-from mixreg.sources import Source, per_unit, unit_weights
+from mixreg.sources import AtHand, Source, per_unit, unit_weights
 from mixreg.sources.tasks import responses
 from mixreg.table.responses import standard_coordinates
 
 Array = NDArray[np.float64]
+
+NEEDS_ROWS = "a bootstrap that draws responses"
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Replicate:
     y: Array | None = None
     weight: Array | None = None
 
-    def apply(self, source: Source) -> Source:
+    def apply(self, source: AtHand) -> AtHand:
         """The rows of the replicate."""
         if self.y is not None:
             return source.with_columns(y=self.y)
@@ -64,7 +66,7 @@ class Refit:
 
     Attributes
     ----------
-    source : Source
+    source : AtHand
         The model's own rows.
     mixture : Mixture
         In the user's units.
@@ -76,7 +78,7 @@ class Refit:
         Also search this hard, and keep the better end.
     """
 
-    source: Source
+    source: AtHand
     mixture: Mixture
     layout: Layout
     start: Parameters
@@ -102,7 +104,7 @@ class Refit:
         return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
 
 
-def make_refit(res: Estimates, source: Source, control: Control, n_init: int | None) -> Refit:
+def make_refit(res: Estimates, source: AtHand, control: Control, n_init: int | None) -> Refit:
     """What it takes to fit the model of some results to rows like those of `source`."""
     model = res.model
     return Refit(source, model.mixture, model.layout, res.fitted.estimate.params, control, n_init)
@@ -116,7 +118,7 @@ def check_likelihood(res: Estimates, what: str) -> None:
         raise InputError(f"the fit is exact, which leaves nothing for a {what} to vary")
 
 
-def repeated(source: Source) -> Source:
+def repeated(source: AtHand) -> AtHand:
     """Rows that count once each: a unit of weight 2 is there twice."""
     if not source.has("weight"):
         return source
@@ -136,11 +138,14 @@ def drawn(
     """Replicates drawn from a fit, one for each seed, at the rows of `source`."""
     model, params, offset = res.model, res.fitted.estimate.params, taken_out(res.model)
     if offset is not None:
-        offset = per_unit(repeated(model.source.with_columns(y=offset)), responses)
-    # The response of a linear fit has its offset taken out, and stays that way.
+        rows = model.source.at_hand(NEEDS_ROWS).with_columns(y=offset)
+        offset = per_unit(repeated(rows), responses)
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        y, _ = draw(model.spec, source, params, rng, offset)
+        y, classes = draw(model.spec, source, params, rng)
+        if offset is not None:
+            # The response of a linear fit has its offset taken out, and stays that way.
+            y = with_offset(y, classes, params.k, offset) - offset
         yield Replicate(int(rng.integers(2**31)), y=y)
 
 

@@ -17,7 +17,7 @@ from mixreg.files.trees import unpacked
 from mixreg.jobs.job import Job
 from mixreg.jobs.journal import Checkpoint, Journal
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources.fingerprint import digest_of, fingerprint
+from mixreg.sources.fingerprint import digest_of
 from mixreg.table.spec import Spec
 
 # What columns of rows are called.
@@ -76,7 +76,7 @@ def identity(job: Job, spec: Spec) -> dict[str, str]:
         "resample": str(options.resample),
         "priors": repr(options.priors),
     }
-    return found | {COLUMNS[name]: d for name, d in fingerprint(job.problem.source).items()}
+    return found | {COLUMNS[name]: d for name, d in job.problem.source.fingerprint().items()}
 
 
 def _version(package: str) -> str:

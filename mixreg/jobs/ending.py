@@ -153,10 +153,9 @@ def is_accident(source: Source, mixture: Mixture, ends: list[Fit]) -> bool:
 
 def renumbered(source: Source, mixture: Mixture, params: Parameters) -> Parameters:
     """The same mixture with components numbered as known labels say."""
-    units = source.labelled()
-    if not units.size:
+    if not mixture.labelled:
         return params
-    return numbered(source.take_units(units), mixture, params.stacked()).run(0)
+    return numbered(source, mixture, params.stacked()).run(0)
 
 
 def settled_numbers(source: Source, mixture: Mixture, fit: Fit, run: Any, control: Control) -> Fit:

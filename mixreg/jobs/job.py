@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.jobs.interrupt import OnInterrupt
@@ -30,21 +28,16 @@ class Job:
     layout : Layout
     options : Options
     cov_type : str
-    clusters : (units,) int array or None
-        Cluster of each unit, numbered from 0.
     """
 
     problem: Problem
     layout: Layout
     options: Options
     cov_type: str = "none"
-    clusters: NDArray[np.intp] | None = None
 
     def run(self, watch: Watch | None = None) -> tuple[Solution, Estimate]:
         """Fit, and work out standard errors."""
-        return fit_problem(
-            self.problem, self.layout, self.options, self.cov_type, self.clusters, watch
-        )
+        return fit_problem(self.problem, self.layout, self.options, self.cov_type, watch)
 
     def watched(
         self, progress: bool | None, on_interrupt: OnInterrupt, journal: Journal | None
@@ -77,11 +70,11 @@ def make_job(
     Units that do not count are left out of the fit, not of the labels.
     """
     check_cov_type(cov_type, options.method)
-    clusters = cluster_codes(cov_type, cov_kwds, model.rows)
-    problem, counted = model.problem(), model.source.counted()
-    if counted is not None:
-        problem = replace(problem, source=model.source.take_units(counted))
-        clusters = None if clusters is None else pd.factorize(clusters[counted])[0]
-        if isinstance(options.init, np.ndarray):
-            options = replace(options, init=options.init[:, counted])
-    return Job(problem, model.layout, options, cov_type, clusters)
+    problem = model.problem()
+    beside: dict[str, Any] = {"cluster": cluster_codes(cov_type, cov_kwds, model.rows)}
+    if isinstance(options.init, np.ndarray):
+        beside["given"] = options.init.T[:, :, None]
+    source = problem.source
+    if any(column is not None for column in beside.values()):
+        source = source.at_hand("labels or clusters of rows").with_columns(**beside)
+    return Job(replace(problem, source=source.counting()), model.layout, options, cov_type)

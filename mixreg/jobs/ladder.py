@@ -18,7 +18,7 @@ from mixreg.search.course import Course
 from mixreg.search.effort import Ladder, first_rows
 from mixreg.search.rounds import decompositions
 from mixreg.search.tensor import TensorResult
-from mixreg.sources import Source
+from mixreg.sources import AtHand, Source
 from mixreg.sources.base import condensing_pays
 from mixreg.sources.block import Block
 from mixreg.sources.outliers import drawn_in
@@ -31,9 +31,17 @@ Array = NDArray[np.float64]
 REPORTED_ROWS = 100_000
 
 
-def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
-    """The levels of a search, and how their rows are made."""
-    raw, mixture, k = problem.source, problem.mixture, problem.k
+def make_ladder(problem: Problem, raw: AtHand, rng: np.random.Generator) -> Ladder:
+    """The levels of a search, and how their rows are made.
+
+    Parameters
+    ----------
+    problem : Problem
+    raw : AtHand
+        The rows that are searched: all of the problem's, or a sample of them.
+    rng : Generator
+    """
+    mixture, k = problem.mixture, problem.k
     plain = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
     cost = plain
     if raw.has("repeats"):
@@ -48,30 +56,38 @@ def make_ladder(problem: Problem, rng: np.random.Generator) -> Ladder:
         part = sampled(raw, size, rng)
         sample = linear = part.standard(whitening)
         if whitening.linear is not None:
-            linear = surrogate(part, mixture).standard(whitening.linear)
+            linear = part.mapped(surrogate(part, mixture)).standard(whitening.linear)
         return Course(mixture, sample, linear, whitening, k)
 
-    return Ladder(make, rows, raw.rows, cost, plain)
+    return Ladder(make, rows, raw.rows, cost, plain, raw.rows < problem.source.rows)
 
 
-def sampled(source: Source, rows: int, rng: np.random.Generator) -> Source:
+def sampled(source: Source, rows: int, rng: np.random.Generator) -> AtHand:
     """A sample by the generator's next seed; all rows take none."""
-    return source if rows >= source.rows else source.sample(rows, int(rng.integers(2**63)))
+    return source.sample(rows, 0 if rows >= source.rows else int(rng.integers(2**63)))
+
+
+def seen_rows(problem: Problem, rows: int, rng: np.random.Generator) -> AtHand:
+    """Rows that a search may look at, so many at most; far responses drawn in where it matters."""
+    near, family = problem.source, problem.mixture.family
+    if problem.mixture.background is not None:
+        near = drawn_in(near, family)
+    seen = sampled(near, rows, rng)
+    return seen if family.linear else seen.with_repeats()
 
 
 def data_moments(problem: Problem, seed: int) -> tuple[TensorResult, ...]:
     """Decompositions of the moments of the data, of many rows at most."""
     rng = np.random.default_rng(seed)
-    raw, mixture, counted = problem.source, problem.mixture, problem.source.counted()
-    raw = raw if counted is None else raw.take_units(counted)
-    near = raw if mixture.background is None else drawn_in(raw, mixture.family)
-    ladder = make_ladder(replace(problem, source=near), rng)
-    return decompositions(ladder.make(REPORTED_ROWS, rng), rng)[1]
+    problem = replace(problem, source=problem.source.counting())
+    seen = seen_rows(problem, REPORTED_ROWS, rng)
+    ladder = make_ladder(problem, seen, rng)
+    return decompositions(ladder.make(seen.rows, rng), rng)[1]
 
 
-def surrogate(source: Source, mixture: Mixture) -> Source:
-    """The rows with a response on the scale of the linear predictor."""
-    return source.mapped(Surrogate(mixture, source.sweep(response_sizes).mean))
+def surrogate(source: Source, mixture: Mixture) -> Surrogate:
+    """What gives rows a response on the scale of the linear predictor."""
+    return Surrogate(mixture, source.sweep(response_sizes).mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +122,7 @@ def pooled_fit(sample: Source, mixture: Mixture, whitening: Whitening) -> Whiten
     one = Mixture(mixture.family)
     safe = whitening.linear.lift(np.zeros_like(whitening.pooled))
     start = feasible(sample, one, whitening.start(1), safe)
-    plain = sample.with_columns(z=None, known=None)
+    plain = sample.without("z", "known")
     fit = iterate(plain, EM(one), start.stacked(), Control(50, 1e-8))[0]
     pooled, spread = steady(fit.params.coef[0]), steady(fit.params.dispersion[0])
     return replace(whitening, pooled=pooled, dispersion=spread)

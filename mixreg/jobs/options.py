@@ -49,8 +49,7 @@ def make_options(
                 f"resample={resample!r} needs method='altmin' and a number of parts of at least 1"
             )
         resample = whole("resample", resample, 1)
-        counted = model.source.counted()
-        units = model.source.units if counted is None else len(counted)
+        units = model.source.counting().units
         if resample > units:
             raise InputError(f"resample={resample} is more parts than the {units} rows or groups")
     if priors is not None and method != "vb":
@@ -148,7 +147,7 @@ def start_from_coefficients(coef: Any, model: ModelParts) -> Parameters:
     params = Parameters.uniform(coef, white.dispersion * white.scale**2)
     if model.family.linear:
         bare = Mixture(model.family)
-        sums = source.with_columns(z=None).sweep(HardAssignment(bare), params.stacked())
+        sums = source.without("z").sweep(HardAssignment(bare), params.stacked())
         square = float(model.family.mean_square(sums.family)[0])
         params = params.with_equal_dispersion(max(square, 1e-10 * white.scale**2))
     return white.from_user(params)

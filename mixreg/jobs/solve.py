@@ -25,28 +25,27 @@ from mixreg.jobs.ending import (
     revive,
     settled_numbers,
 )
-from mixreg.jobs.ladder import make_ladder
+from mixreg.jobs.ladder import make_ladder, seen_rows
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Watch
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
     feasible,
-    from_responsibilities,
+    from_given,
     numbered,
     random_directions,
 )
 from mixreg.search.cells import CellSearch, can_be_cut
 from mixreg.search.constants import POWER_STARTS, POWER_STEPS
 from mixreg.search.course import Course
-from mixreg.search.effort import Effort
+from mixreg.search.effort import Effort, searched_rows
 from mixreg.search.grouped import GroupedSearch
 from mixreg.search.levels import Search
 from mixreg.search.record import Record
 from mixreg.search.stand_in import can_stand_in
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
-from mixreg.sources import Source
-from mixreg.sources.outliers import drawn_in
+from mixreg.sources import AtHand, Source
 
 Array = NDArray[np.float64]
 
@@ -59,33 +58,34 @@ def solve(
 ) -> Solution:
     """Start, fit, finish.
 
-    All rows are standardised once: the final run uses the copy that the search
-    ended on, unless outliers were drawn in for the search. With `errors`, sums
-    for standard errors are taken too.
+    The search looks at rows in memory: all of them, or a large sample. Rows are
+    standardised once: the final run uses the copy that the search ended on, if that
+    has all of them and none was drawn in. With `errors`, sums for standard errors are
+    taken too.
     """
     raw, mixture, k = problem.source, problem.mixture, problem.k
     rng = np.random.default_rng(options.seed)
     _begin(watch, "search" if k > 1 else "all rows")
-    raw = raw if mixture.family.linear else raw.with_repeats()
-    near = raw if mixture.background is None else drawn_in(raw, mixture.family)
-    ladder = make_ladder(replace(problem, source=near), rng)
+    seen = seen_rows(problem, searched_rows(raw.columns), rng)
+    ladder = make_ladder(problem, seen, rng)
     tensors: tuple[TensorResult, ...] = ()
     record: Record | None = None
     contested = 1
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
         effort = replace(options.effort, thorough=options.method != "vb")
-        hunt = _kind_of_search(near, mixture, effort)(ladder, effort, rng, watch)
+        hunt = _kind_of_search(seen, mixture, effort)(ladder, effort, rng, watch)
         record = hunt.run() if watch is None else watch.searched(hunt.run, rng)
-        tensors, starts = record.tensors, [m.fit.params for m in record.finalists]
-        contested = record.contested
+        tensors, (starts, contested) = record.tensors, hunt.finalists(record)
         course = hunt.top
     else:
-        course = ladder.make(raw.rows, rng)
+        course = ladder.make(seen.rows, rng)
         starts = [mixture.prepare(course.whitening.start(k))]
     if k > 1 and record is None:
-        tensors, start = _single_start(course.sample, course, options, rng)
+        tensors, start = _single_start(course, options, rng)
         starts = [start]
-    source = course.sample if near is raw else raw.standard(course.whitening)
+    untouched = seen.rows == raw.rows and mixture.background is None
+    source: Source = course.sample if untouched else raw.standard(course.whitening)
+    source = source.without("given")
     starts = [renumbered(source, mixture, start) for start in starts]
     _begin(watch, "all rows")
     if options.method == "vb":
@@ -112,7 +112,7 @@ def _begin(watch: Watch | None, stage: str) -> None:
         watch.stage(stage)
 
 
-def _kind_of_search(source: Source, mixture: Mixture, effort: Effort) -> type[Search]:
+def _kind_of_search(source: AtHand, mixture: Mixture, effort: Effort) -> type[Search]:
     """What the search looks at before it looks at rows."""
     if effort.n_init == 1:
         return Search
@@ -122,22 +122,21 @@ def _kind_of_search(source: Source, mixture: Mixture, effort: Effort) -> type[Se
 
 
 def _single_start(
-    source: Source, course: Course, options: Options, rng: np.random.Generator
+    course: Course, options: Options, rng: np.random.Generator
 ) -> tuple[tuple[TensorResult, ...], Parameters]:
-    """One start: the tensor's, random directions, or what the user gave."""
+    """One start: the tensor's, random directions, or what the user gave beside the rows."""
     init, k, mixture = options.init, course.k, course.mixture
     white = course.linear_whitening
     tensor = init if isinstance(init, TensorStart) else TensorStart(POWER_STARTS * k, POWER_STEPS)
     whole = isinstance(init, TensorStart) and course.whitening.linear is None
-    data = source if whole else course.linear
+    data = course.sample if whole else course.linear
     tensors: tuple[TensorResult, ...] = ()
     if mixture.family.moments:
         tensors = tuple(tensor_results(data, white.has_constant, k, tensor, rng))
     if isinstance(init, Parameters):
         return tensors, mixture.prepare(init)
     if isinstance(init, np.ndarray):
-        start = from_responsibilities(source, mixture, course.whitening, init[:, None])
-        return tensors, start.run(0)
+        return tensors, from_given(course.sample, mixture, course.whitening, k).run(0)
     safe = course.whitening.pooled
     variance = 0.5 * white.variance
     if isinstance(init, str):

@@ -38,7 +38,7 @@ def to_pymc(model: ModelParts, priors: Priors | None) -> Any:
         raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")
     priors = DEFAULT if priors is None else priors
     white, layout, family = model.whitening, model.layout, model.family
-    block = model.source.standard(white).as_block()
+    block = model.source.at_hand("a PyMC graph of all rows").standard(white).as_block()
     classes = [*range(1, model.k + 1), *([0] if model.noise else [])]
     coords = {
         "component": classes[: model.k],

@@ -1,7 +1,12 @@
-"""Drawing from a fit: responses and labels of the model's own rows."""
+"""Drawing from a fit: responses and labels of the model's own rows.
+
+Rows are drawn block by block, in order. Labels and responses have streams of random numbers of
+their own, each used up row by row, so that it does not matter how rows are cut into blocks.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +15,8 @@ from numpy.typing import NDArray
 
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.estimates import Estimates
-from mixreg.sources import Source
+from mixreg.sources import Source, per_unit
+from mixreg.sources.base import Parts
 from mixreg.sources.block import Block
 from mixreg.table.parts import ModelParts
 from mixreg.table.responses import Response
@@ -18,12 +24,15 @@ from mixreg.table.spec import Spec
 
 Array = NDArray[np.float64]
 
+# A linear predictor that every link allows.
+ALLOWED = 0.5
+
 
 def simulate(res: Estimates, seed: int) -> pd.DataFrame:
     """Draw new responses and labels for the model's own rows; see `MixRegResults.simulate`."""
     model, rng = res.model, np.random.default_rng(seed)
     y, classes = draw_own(model, res.fitted.estimate.params, rng)
-    labels = model.units.to_rows(res.classes.to_numpy()[classes], res.nobs)
+    labels = model.units.unsort(res.classes.to_numpy()[classes])
     table = model.units.unsort(y.reshape(-1, len(model.responses)))
     columns = dict(zip(model.response_names, table.T, strict=True))
     return pd.DataFrame({**columns, "component": labels}, model.index)
@@ -32,10 +41,10 @@ def simulate(res: Estimates, seed: int) -> pd.DataFrame:
 def draw_own(
     model: ModelParts, params: Parameters, rng: np.random.Generator
 ) -> tuple[Array, NDArray[np.intp]]:
-    """Responses of a model's own rows in the order of the fit, and the class of each unit."""
+    """Responses of a model's own rows in the order of the fit, and the class of each row."""
+    y, classes = draw(model.spec, model.source, params, rng)
     offset = taken_out(model)
-    y, classes = draw(model.spec, model.source, params, rng, offset)
-    return (y if offset is None else y + offset), classes
+    return y if offset is None else with_offset(y, classes, params.k, offset), classes
 
 
 def taken_out(model: ModelParts) -> Array | None:
@@ -45,31 +54,55 @@ def taken_out(model: ModelParts) -> Array | None:
     return np.asarray(model.units.sort(model.offset))
 
 
-def draw(
-    spec: Spec,
-    source: Source,
-    params: Parameters,
-    rng: np.random.Generator,
-    offset: Array | None = None,
-) -> tuple[Array, NDArray[np.intp]]:
-    """Responses at the rows of a source, and the class of each unit.
+def with_offset(y: Array, classes: NDArray[np.intp], k: int, offset: Array) -> Array:
+    """Responses with their offset; a background component is even in those that have it."""
+    return y + np.where(classes == k, 0.0, offset)
 
-    `offset` is what the responses of the source, and so those drawn, have lost;
-    a background component is even in the responses that have it.
+
+def draw(
+    spec: Spec, source: Source, params: Parameters, rng: np.random.Generator
+) -> tuple[Array, NDArray[np.intp]]:
+    """Responses at the rows of a source, and the class of each row.
+
+    Those of a linear fit are without an offset, which its rows have lost.
     """
-    block, family, k = source.as_block(), spec.family, params.k
-    classes: Any = _draw_classes(spec, block, params, rng)
-    each = block.per_row(classes)
-    own = np.minimum(each, k - 1)
-    if family.takes_sets:
-        eta = np.where(each == k, 0.0, _predictor(block, params.coef[own]))
-        return family.draw_sets(eta, block.sets, rng), classes
-    spread, columns = params.dispersion.reshape(k, -1), []
-    even = each == k if spec.noise else None
-    for i, (response, (at, rows)) in enumerate(zip(spec.responses, block.responses(), strict=True)):
-        eta = _predictor(rows, params.coef[:, at][own])
-        columns.append(_draw_response(response, rows, eta, spread[own, i], even, offset, rng))
-    return (columns[0] if len(columns) == 1 else np.column_stack(columns)), classes
+    drawn = per_unit(source, Draw(spec, tuple(rng.spawn(1 + 2 * len(spec.responses)))), params)
+    y = drawn[0] if len(spec.responses) == 1 else drawn[:-1].T
+    return y, drawn[-1].astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Task: responses drawn at the rows of a block, and the class of each, (d + 1, rows).
+
+    Attributes
+    ----------
+    spec : Spec
+    streams : tuple of Generator
+        For labels; for each response, and for each where it is of the background.
+    """
+
+    spec: Spec
+    streams: tuple[np.random.Generator, ...]
+
+    def __call__(self, block: Block, params: Parameters) -> Parts:
+        """Process one block."""
+        spec, k = self.spec, params.k
+        classes: Any = _draw_classes(spec, block, params, self.streams[0])
+        each = block.per_row(classes)
+        own = np.minimum(each, k - 1)
+        if spec.family.takes_sets:
+            eta = np.where(each == k, 0.0, _predictor(block, params.coef[own]))
+            y = spec.family.draw_sets(eta, block.sets, self.streams[1])
+            return Parts((np.stack([y, each]),))
+        spread, columns = params.dispersion.reshape(k, -1), []
+        even = each == k if spec.noise else None
+        parts = zip(spec.responses, block.responses(), strict=True)
+        for i, (response, (at, rows)) in enumerate(parts):
+            eta = _predictor(rows, params.coef[:, at][own])
+            streams = self.streams[1 + 2 * i : 3 + 2 * i]
+            columns.append(_draw_response(response, rows, eta, spread[own, i], even, streams))
+        return Parts((np.stack([*columns, each]),))
 
 
 def _draw_classes(
@@ -95,18 +128,17 @@ def _draw_response(
     eta: Array,
     spread: Array,
     even: NDArray[np.bool_] | None,
-    offset: Array | None,
-    rng: np.random.Generator,
+    streams: tuple[np.random.Generator, ...],
 ) -> Array:
     """One response at linear predictors; `even` are the rows of a background component."""
     family, good = response.family, response.family.in_range(eta)
-    inner = eta if good is None else np.where(good, eta, np.median(eta[good]))
+    inner = eta if good is None else np.where(good, eta, ALLOWED)
     rows = family.rows_at(block.y, inner, spread, block.trials if family.takes_trials else None)
-    y = family.draw(rows, rng)
+    y = family.draw(rows, streams[0])
     if good is not None:
         # There is no mean to draw around where the link leads out of the range.
         y = np.where(good, y, np.nan)
     if even is None:
         return np.asarray(y, dtype=float)
-    other = family.draw_background(rows, response.low, response.length, rng)
-    return np.where(even, other if offset is None else other - offset, y)
+    other = family.draw_background(rows, response.low, response.length, streams[1])
+    return np.where(even, other, y)

@@ -121,7 +121,7 @@ def make_fitted(
     white, fit, bayes = model.whitening, solution.fit, solution.beliefs is not None
     hard = options.method == "altmin"
     labels = solution.last.labels
-    if model.source.counted() is not None:
+    if model.source.counting() is not model.source:
         # Units of no weight had no part in the fit, but they get labels.
         task = TakeLabels(model.problem().mixture, hard)
         labels = model.source.sweep(Standardised(task, white), fit.params)

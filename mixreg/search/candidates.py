@@ -26,7 +26,7 @@ from mixreg.search.constants import (
     MOST_HALVINGS,
 )
 from mixreg.search.course import Course
-from mixreg.sources import Swept
+from mixreg.sources import Swept, Told
 from mixreg.sources.block import Block, GramBlock, condense, spans
 from mixreg.sources.standard import Whitening
 
@@ -34,20 +34,26 @@ Array = NDArray[np.float64]
 
 
 def from_responsibilities(
-    source: Swept, mixture: Mixture, whitening: Whitening, resp: Array
+    source: Told, mixture: Mixture, whitening: Whitening, resp: Array
 ) -> Parameters:
-    """A stack of starts: an M-step from responsibilities (k, runs, units).
+    """A stack of starts: an M-step from responsibilities (k, runs, units)."""
+    told = source.with_columns(given=np.moveaxis(resp, -1, 0))
+    return from_given(told, mixture, whitening, *resp.shape[:2])
+
+
+def from_given(
+    told: Swept, mixture: Mixture, whitening: Whitening, k: int, runs: int = 1
+) -> Parameters:
+    """A stack of starts from responsibilities that are a column of the rows.
 
     Class probabilities are left constant, and the background out of it.
     """
-    k, runs = resp.shape[:2]
     bare = replace(mixture, background=None, gate=ConstantGate())
     params = bare.prepare(whitening.start(k).stacked().take(np.zeros(runs, dtype=np.intp)))
-    told = source.with_columns(given=np.moveaxis(resp, -1, 0))
     for _ in range(1 if mixture.family.linear else LABEL_STEPS):
         sums = told.sweep(GivenAssignment(bare), params)
         params = bare.mstep(sums.family, sums.count, sums.gate, params)
-        params = feasible(source, mixture, params, whitening.pooled)
+        params = feasible(told, mixture, params, whitening.pooled)
     return mixture.prepare(params)
 
 
@@ -108,7 +114,10 @@ class LabelGains:
         gain = np.zeros((k, k, runs))
         if block.known is None:
             return gain
-        units = np.flatnonzero((block.known >= 0) & (block.known < k))
+        there = (block.known >= 0) & (block.known < k)
+        units = np.flatnonzero(there if block.weight is None else there & (block.weight > 0))
+        if not units.size:
+            return gain
         state = family.evaluate(block, params)  # type: ignore[arg-type]
         density = family.unit_density(block, params, state)[..., units]  # type: ignore[arg-type]
         np.add.at(gain, block.known[units], np.maximum(np.moveaxis(density, -1, 0), -1e15))

@@ -11,6 +11,11 @@ from mixreg.estimators.loop import Control
 
 # Levels, rounds, budget
 
+# Of larger data a sample is searched, and what it does not show to be worse is run on all rows:
+# so many values, but at least and at most so many rows (`python -m benchmarks scale`).
+SEARCHED_VALUES, SEARCHED_ROWS = 4_000_000, (100_000, 400_000)
+# Most maxima of such a sample that are run on all rows.
+MOST_OPEN = 4
 # Rows of the first level: so many for each coefficient, and at least ...
 ROWS_EACH, FEWEST = 15, 1_000
 # A count or a choice says less than a measurement does.

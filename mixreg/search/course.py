@@ -22,7 +22,7 @@ from mixreg.search.constants import (
     TOLERANCE,
     WARM,
 )
-from mixreg.sources import OneBlock, Source
+from mixreg.sources import AtHand, OneBlock, Source
 from mixreg.sources.standard import Whitening
 from mixreg.sources.tasks import responses
 
@@ -36,9 +36,9 @@ class Course:
     Attributes
     ----------
     mixture : Mixture
-    sample : Source
+    sample : AtHand
         Rows in standard coordinates.
-    linear : Source
+    linear : AtHand
         The same rows with a response for linear regressions, which the
         moments, subspaces and partitions look at.
     whitening : Whitening
@@ -46,8 +46,8 @@ class Course:
     """
 
     mixture: Mixture
-    sample: Source
-    linear: Source
+    sample: AtHand
+    linear: AtHand
     whitening: Whitening
     k: int
 

@@ -17,6 +17,8 @@ from mixreg.search.constants import (
     ROUND,
     ROWS_EACH,
     RUNS_EACH,
+    SEARCHED_ROWS,
+    SEARCHED_VALUES,
     STARTS_EACH,
     UNITS_EACH,
     WIDE_ROWS,
@@ -71,6 +73,8 @@ class Ladder:
         What a pass over all rows costs: condensed groups cost a row each.
     plain : int
         What a pass of a plain start costs.
+    sampled : bool
+        Whether these rows are a sample of the data.
     """
 
     make: Callable[[int, np.random.Generator], Course]
@@ -78,6 +82,7 @@ class Ladder:
     rows: int
     cost: int
     plain: int
+    sampled: bool = False
 
     def above(self, rows: int) -> int:
         """Rows of the next level."""
@@ -88,6 +93,12 @@ class Ladder:
         """Rows of the level after the first where starts on that do not agree."""
         affordable = WIDE_ROWS * self.rows // self.cost
         return min(self.rows, max(self.above(self.first), affordable))
+
+
+def searched_rows(p: int) -> int:
+    """Rows of p columns that a search looks at, at most; of more, a sample is searched."""
+    least, most = SEARCHED_ROWS
+    return max(least, min(most, SEARCHED_VALUES // p))
 
 
 def row_work(k: int, p: int) -> float:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
-from mixreg.estimators.expectation import Marginal
 from mixreg.estimators.loop import Fit
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.behind import TakeLag
 from mixreg.search.chance import worth
 from mixreg.search.constants import (
     ANNEAL,
@@ -39,6 +39,7 @@ from mixreg.search.constants import (
     MOST,
     MOST_MOVES,
     MOST_NEAR,
+    MOST_OPEN,
     MOVE_COST,
     NEAR,
     NEARLY_ALL,
@@ -296,12 +297,21 @@ class Search(Rounds):
         fits = [m.fit for m in maxima]
         value = worth(course.source, course.mixture, fits, course.rows)
         order = np.argsort(-value, kind="stable")
-        units = course.source.sweep(Marginal(course.mixture), stack_of([fits[i] for i in order]))
-        behind = units.join()
-        behind = behind[0] - behind
-        error = behind.std(axis=-1) * np.sqrt(behind.shape[-1])
-        close = value[order[0]] - value[order] <= CLEARLY * error + SAME_HEIGHT
+        lag = course.source.sweep(TakeLag(course.mixture), stack_of([fits[i] for i in order]))
+        close = value[order[0]] - value[order] <= CLEARLY * lag.error + SAME_HEIGHT
         return [maxima[i] for i, stays in zip(order, close, strict=True) if stays]
+
+    def finalists(self, record: Record) -> tuple[list[Parameters], int]:
+        """What is to be run on all rows, and how many of these may be the best there.
+
+        Where the search saw a sample only, so may all that it does not show to be worse.
+        """
+        first, contested = record.finalists, record.contested
+        if self.ladder.sampled and not record.exact:
+            still = self.contenders(self.top, list(record.maxima))[:MOST_OPEN]
+            first = [*still, *(m for m in first if all(m is not other for other in still))]
+            contested = len(still)
+        return [m.fit.params for m in first], contested
 
     def record(self, maxima: list[Maximum], exact: bool = False) -> Record:
         """What was found, best first."""

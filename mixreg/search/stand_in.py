@@ -30,7 +30,7 @@ from mixreg.search.constants import (
 )
 from mixreg.search.course import Course
 from mixreg.search.views import View, row_cost
-from mixreg.sources import Source
+from mixreg.sources import AtHand
 from mixreg.sources.base import Parts
 from mixreg.sources.block import Block, GramBlock
 
@@ -82,7 +82,7 @@ class Expand:
         return Parts((np.concatenate([info, score], axis=1).T,))
 
 
-def can_stand_in(source: Source, mixture: Mixture) -> bool:
+def can_stand_in(source: AtHand, mixture: Mixture) -> bool:
     """Whether the units of a source are groups that quadratics can stand in for."""
     family, grouped = mixture.family, source.has("starts")
     if family.linear:

@@ -84,6 +84,10 @@ class Swept(Protocol):
         """Run a task on every block and add up what it returns."""
         ...
 
+
+class Told(Swept, Protocol):
+    """Rows beside which arrays can be put that run along the units."""
+
     def with_columns(self, **columns: Any) -> Self:
         """The same rows with columns of a block (`Block`) put in, or left out (None)."""
         ...
@@ -121,37 +125,28 @@ class Source(Swept, Protocol):
         """Rows, counted with their weights."""
         ...
 
-    @property
-    def cost(self) -> int:
-        """What a pass costs, in rows: rows that repeat are evaluated once."""
-        ...
-
     def has(self, column: str) -> bool:
         """Whether blocks have a column, such as "starts" (groups), "z" or "known"."""
+        ...
+
+    def without(self, *columns: str) -> Source:
+        """The same rows with columns of a block left out."""
         ...
 
     def pieces(self, task: Task[Parts], params: Any = None) -> Iterator[Array]:
         """What a task says of each unit, block by block, in order, as it is asked for."""
         ...
 
-    def sample(self, rows: int, seed: int) -> Source:
-        """Whole units, about so many rows in all: the same whatever the blocks."""
+    def sample(self, rows: int, seed: int) -> AtHand:
+        """Whole units, about so many rows in all, in memory: the same whatever the blocks."""
         ...
 
     def split(self, parts: int, seed: int) -> Sequence[Source]:
         """Disjoint parts of whole units, of equal size."""
         ...
 
-    def take_units(self, units: NDArray[np.intp]) -> Source:
-        """Some units, by their numbers."""
-        ...
-
-    def counted(self) -> NDArray[np.intp] | None:
-        """Units with a positive weight, or None if that is all of them."""
-        ...
-
-    def labelled(self) -> NDArray[np.intp]:
-        """Units that count and whose label is known."""
+    def counting(self) -> Source:
+        """The units with a positive weight: the same source if these are all."""
         ...
 
     def standard(self, whitening: Whitening) -> Source:
@@ -162,8 +157,48 @@ class Source(Swept, Protocol):
         """The same units with other rows, made block by block."""
         ...
 
+    def shortest(self) -> Swept:
+        """The rows as linear regressions can do with: groups as their cross products if it pays."""
+        ...
+
+    def fingerprint(self) -> dict[str, str]:
+        """A digest of every column, by its name; the same whatever the blocks."""
+        ...
+
+    def at_hand(self, what: str) -> AtHand:
+        """The rows in memory, for what cannot do without (`what`); refused if they are many."""
+        ...
+
+
+class AtHand(Source, Told, Protocol):
+    """Rows in memory: a sample, or data that are there anyway.
+
+    A search looks at these, and arrays that run along units can be put beside them.
+    """
+
+    @property
+    def cost(self) -> int:
+        """What a pass costs, in rows: rows that repeat are evaluated once."""
+        ...
+
     def as_block(self) -> Block:
-        """All rows as one block, for what cannot do with less: PyMC, and draws."""
+        """All rows as one block, for what cannot do with less: PyMC."""
+        ...
+
+    def counting(self) -> AtHand:
+        """The units with a positive weight: the same source if these are all."""
+        ...
+
+    def take_units(self, units: NDArray[np.intp]) -> AtHand:
+        """Some units, by their numbers."""
+        ...
+
+    def standard(self, whitening: Whitening) -> AtHand:
+        """The same rows in standard coordinates."""
+        ...
+
+    def mapped(self, change: Callable[[Block], Block]) -> AtHand:
+        """The same units with other rows, made block by block."""
         ...
 
     def condensed(self, linear: bool = True) -> OneBlock:
@@ -173,12 +208,12 @@ class Source(Swept, Protocol):
         """
         ...
 
-    def with_repeats(self) -> Source:
+    def with_repeats(self) -> AtHand:
         """Groups that know which of their rows repeat, if many do."""
         ...
 
 
-class OneBlock(Swept, Protocol):
+class OneBlock(Told, Protocol):
     """Rows of which a search may look at all at once."""
 
     @property

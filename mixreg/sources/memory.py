@@ -21,6 +21,7 @@ from mixreg.sources.block import (
     own_pairs,
     pair_spans,
 )
+from mixreg.sources.fingerprint import fingerprint
 from mixreg.sources.made import PIECE_ROWS, MadeRows, Rows, as_array, picked, room_beside, times
 from mixreg.sources.one_block import BlockSource, OfPlace, block_rows
 from mixreg.sources.repeats import (
@@ -159,6 +160,10 @@ class MemorySource:
             parts[name] = None if values is None else values[where]
         return parts
 
+    def without(self, *columns: str) -> MemorySource:
+        """The same rows with columns left out."""
+        return self.with_columns(**dict.fromkeys(columns))
+
     def sweep(self, task: Task[T], params: Any = None) -> T:
         """Run a task on every block and add up what it returns."""
         with one_thread():
@@ -189,18 +194,11 @@ class MemorySource:
         x, others = picked(self.x, rows), self._others(rows, units)
         return MemorySource(x, starts=starts, origin=self.origin or self.x.nbytes, **others)
 
-    def counted(self) -> NDArray[np.intp] | None:
-        """Units with a positive weight, or None if that is all of them."""
+    def counting(self) -> MemorySource:
+        """The units with a positive weight: the same source if these are all."""
         if self.weight is None or self.weight.all():
-            return None
-        return np.flatnonzero(self.weight)
-
-    def labelled(self) -> NDArray[np.intp]:
-        """Units that count and whose label is known."""
-        if self.known is None:
-            return np.zeros(0, dtype=np.intp)
-        here = self.known >= 0
-        return np.flatnonzero(here if self.weight is None else here & (self.weight > 0))
+            return self
+        return self.take_units(np.flatnonzero(self.weight))
 
     def split(self, parts: int, seed: int) -> list[MemorySource]:
         """Cut the units into disjoint parts of equal size, by a hash of unit and seed."""
@@ -238,6 +236,18 @@ class MemorySource:
     def mapped(self, change: Callable[[Block], Block]) -> MemorySource:
         """The same units with other rows."""
         return replace(in_memory(change(self.as_held())), origin=self.origin)
+
+    def shortest(self) -> MemorySource | BlockSource:
+        """The rows as linear regressions can do with."""
+        return self.condensed() if condensing_pays(self) else self
+
+    def fingerprint(self) -> dict[str, str]:
+        """A digest of every column, by its name."""
+        return fingerprint(self)
+
+    def at_hand(self, what: str) -> MemorySource:
+        """The rows in memory, where they are."""
+        return self
 
     def condensed(self, linear: bool = True) -> BlockSource:
         """The rows as one block, in its shortest form."""

@@ -24,20 +24,19 @@ Array = NDArray[np.float64]
 # Farthest a response may be from the median, in spreads: far enough for the
 # background to be preferred at any range of it, near enough for double precision.
 FAR = 100.0
+# Rows whose responses tell what is far out.
+MEASURED_ROWS = 200_000
 # Pairs of quantiles that measure the spread; the first that differ are taken.
 QUANTILES = ((0.25, 0.75), (0.1, 0.9), (0.01, 0.99))
 
 
 def drawn_in(source: Source, family: Family) -> Source:
     """The rows with normal responses that are very far out drawn in; the same if none is."""
-    ranges, far = [], False
-    for each, y in zip(family.parts, np.atleast_2d(per_unit(source, responses)), strict=True):
-        low, high = -np.inf, np.inf
-        if each.additive:
-            low, high = _range(y)
-            far |= bool((y < low).any() or (y > high).any())
-        ranges.append((low, high))
-    return source.mapped(DrawIn(np.array(ranges))) if far else source
+    few = np.atleast_2d(per_unit(source.sample(MEASURED_ROWS, 0), responses))
+    each = zip(family.parts, few, strict=True)
+    ranges = np.array([_range(y) if one.additive else (-np.inf, np.inf) for one, y in each])
+    change = DrawIn(ranges)
+    return source.mapped(change) if source.sweep(change.count) else source
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +48,11 @@ class DrawIn:
     def __call__(self, block: Block) -> Block:
         """The block with responses drawn in."""
         return replace(block, y=np.clip(block.y, *self.ranges.T))
+
+    def count(self, block: Block, params: None = None) -> int:
+        """Task: how many responses are out of their range."""
+        low, high = self.ranges.T
+        return int(((block.y < low) | (block.y > high)).sum())
 
 
 def _range(y: Array) -> tuple[float, float]:

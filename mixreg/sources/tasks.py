@@ -28,6 +28,14 @@ def count_known(block: Block, params: None = None) -> int:
     return 0 if block.known is None else int((block.known >= 0).sum())
 
 
+def count_labelled(block: Block, params: None = None) -> int:
+    """How many units count and have a label that is known."""
+    if block.known is None:
+        return 0
+    here = block.known >= 0
+    return int((here if block.weight is None else here & (block.weight > 0)).sum())
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Absolute values of each response added up, (responses,), and how many there are."""

@@ -106,8 +106,7 @@ def absent_terms(
 def check_k(k: Any, source: Source) -> int:
     """Check the number of components against the rows and groups."""
     k = whole("k", k, 1)
-    counted = source.counted()
-    units = source.units if counted is None else len(counted)
+    units = source.counting().units
     if k > units:
         what = "groups" if source.has("starts") else "rows"
         raise InputError(f"k={k} is more than the {units} {what}; use a smaller k")
@@ -165,9 +164,7 @@ def check_rows(layout: Layout, source: Source, family: Family) -> None:
     needed = np.unique(index[index >= 0]).size
     if k == 1 or not family.linear or source.has("starts") or source.rows > 50 * needed:
         return
-    counted = source.counted()
-    source = source if counted is None else source.take_units(counted)
-    distinct = len(source.sweep(distinct_rows).rows)
+    distinct = len(source.counting().sweep(distinct_rows).rows)
     if distinct < needed:
         raise InputError(
             f"k={k} components with {layout.p} coefficients need at least {needed} distinct rows; "

@@ -13,6 +13,7 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.sources import in_memory
+from mixreg.sources.tasks import count_labelled
 from mixreg.sources.threads import keep_memory, one_thread
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
@@ -229,7 +230,7 @@ class Declaration(ModelParts):
             absent_terms(only, design, common, k),
             None if gate is None else gate[0],
             noise,
-            source.labelled().size > 0,
+            source.sweep(count_labelled) > 0,
             names["groups"] or names["choice_set"],
         )
         check_differences(k, design, common, spec.family)

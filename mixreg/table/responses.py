@@ -278,7 +278,7 @@ def _coordinates(
     """Standard coordinates of one response."""
     if layout.background:
         source = drawn_in(source, family)
-    linear = source if family.linear else surrogate(source, Mixture(family))
+    linear = source if family.linear else source.mapped(surrogate(source, Mixture(family)))
     white = whitening(linear.sweep(triangle), terms, shared, rotate=not layout.absent)
     if family.linear:
         return white
