@@ -24,6 +24,7 @@ from mixreg.report.diagnostics import Diagnostics, diagnose
 from mixreg.report.drawing import simulate
 from mixreg.report.estimates import Estimates, check_alpha
 from mixreg.report.fitted import Fitted
+from mixreg.report.importance import importance
 from mixreg.report.prediction import predict, read_new
 from mixreg.report.summary import make_summary
 from mixreg.table.checks import whole
@@ -188,7 +189,7 @@ class MixRegResults(Estimates):
     def importance(self) -> pd.DataFrame:
         """Conjoint importance of each attribute, in percent."""
         self.spec.check_one_response("importance")
-        return market.importance(self)
+        return importance(self)
 
     def wtp(self, price: str, alpha: float = 0.05) -> pd.DataFrame:
         """Willingness to pay: minus each coefficient over that of the price.

@@ -12,10 +12,10 @@ from benchmarks.memory import draw
 from mixreg import MixReg
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.mixture.mixture import Mixture
-from mixreg.sources import made, memory, one_block
+from mixreg.sources import drawn, made, memory, one_block
+from mixreg.sources.hashes import all_hashes, unit_hashes
 from mixreg.sources.made import MadeRows, as_array, picked, times
 from mixreg.sources.memory import BlockSource, MemorySource
-from mixreg.sources.repeats import all_hashes, lowest_hashes, unit_hashes
 from mixreg.table import making
 from tests.test_chunks import CASES, assert_same, fitted, table
 from tests.test_sources import assert_same_sums, random_mixture, random_source
@@ -71,7 +71,7 @@ def test_arrays_are_neither_copied_nor_changed(large, request):
     model = MixReg(y, x, k=2)
     assert model.source.x is x
     assert model.source.y is y
-    assert model.regressors is x
+    assert model.given.as_block().x is x
     model.fit(n_init=2)
 
 
@@ -189,10 +189,12 @@ def test_products_made_on_the_way_add_up_to_those_of_the_block(runs, grouped, mo
 
 
 def test_a_sample_is_the_units_with_the_lowest_hashes(monkeypatch):
-    monkeypatch.setattr("mixreg.sources.repeats.PIECE_UNITS", 64)
+    for module in ("hashes", "drawn"):
+        monkeypatch.setattr(f"mixreg.sources.{module}.PIECE_UNITS", 64)
     hashes = unit_hashes(np.arange(1_000), 3)
     assert_array_equal(all_hashes(1_000, 3), hashes)
-    assert_array_equal(lowest_hashes(1_000, 100, 3), np.sort(np.argsort(hashes)[:100]))
+    found = drawn.draw(1_000, 100, 3).numbers(0, 1_000, None)
+    assert_array_equal(found, np.sort(np.argsort(hashes)[:100]))
 
 
 def test_products_of_a_sample_take_a_share_of_large_data():

@@ -12,7 +12,9 @@ from scipy import stats
 
 from mixreg import InputError, MixReg, NotAvailableError, datasets
 from mixreg.families import Gaussian, Poisson
-from mixreg.report.segments import classification, importance, profile, segments
+from mixreg.report.importance import importance
+from mixreg.report.segments import classification, profile, segments
+from mixreg.sources import MemorySource
 from mixreg.table.units import make_units
 from tests.samples import lines, shops
 
@@ -31,7 +33,7 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
     if noise:
         labels[1 - posterior.sum(axis=1) > posterior.max(axis=1)] = 0
     model = SimpleNamespace(
-        units=units,
+        source=MemorySource(np.zeros((n, 1)), np.zeros(n), units.weight, units.starts),
         index=index,
         kept=np.ones(n, dtype=bool) if kept is None else kept,
         groups_name="shop",
@@ -63,6 +65,7 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
         group_posterior=pd.DataFrame(posterior, units.labels, components),
         group_labels=pd.Series(labels, units.labels),
         entropy_r2=0.5,
+        along_rows=lambda values: units.to_rows(values, n),
     )
 
 
@@ -582,9 +585,7 @@ def test_a_column_taken_out_of_the_design_is_a_reference(cards):
     info = patsy.dmatrix("0 + brand + green + price", cards).design_info
     smaller = SimpleNamespace(
         model=SimpleNamespace(
-            units=model.units,
-            source=SimpleNamespace(x=model.source.x[:, 1:]),
-            regressors=model.source.x[:, 1:],
+            given=MemorySource(model.source.x[:, 1:], model.source.y),
         ),
         nobs=res.nobs,
         spec=SimpleNamespace(

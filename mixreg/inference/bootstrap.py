@@ -219,8 +219,8 @@ def bootstrap(
 def _check_kind(kind: Any, res: Estimates) -> None:
     if kind not in KINDS:
         raise InputError(f"kind={kind!r} is unknown; use one of {', '.join(KINDS)}")
-    sets = res.model.sets
-    if kind == "case" and sets is not None and sets.max() + 1 == res.ngroups:
+    by_set = res.spec.responses[0].names["groups"] is None
+    if kind == "case" and res.spec.family.takes_sets and by_set:
         raise InputError(
             "kind='case' would tear choice sets apart; use kind='group', which draws whole sets"
         )

@@ -207,12 +207,13 @@ def cluster_codes(
             "column, pass data['column']"
         )
     codes = pd.factorize(np.asarray(groups))[0]
-    codes = codes[rows.kept] if len(codes) == len(rows.kept) else codes
-    if len(codes) != len(rows.index):
-        raise InputError(f"cov_kwds['groups'] has length {len(codes)}; give {len(rows.index)}")
+    kept, used = rows.names.kept, rows.source.rows
+    codes = codes[kept] if len(codes) == len(kept) else codes
+    if len(codes) != used:
+        raise InputError(f"cov_kwds['groups'] has length {len(codes)}; give {used}")
     if (codes < 0).any():
         raise InputError("cov_kwds['groups'] has missing values; fill them")
-    codes = rows.units.to_units(codes, "cov_kwds['groups'] vary")
+    codes = rows.names.units.to_units(codes, "cov_kwds['groups'] vary")
     return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
 
 

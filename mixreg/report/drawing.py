@@ -18,6 +18,7 @@ from mixreg.report.estimates import Estimates
 from mixreg.sources import Source, per_unit
 from mixreg.sources.base import Parts
 from mixreg.sources.block import Block
+from mixreg.sources.tasks import offsets
 from mixreg.table.parts import ModelParts
 from mixreg.table.responses import Response
 from mixreg.table.spec import Spec
@@ -32,10 +33,11 @@ def simulate(res: Estimates, seed: int) -> pd.DataFrame:
     """Draw new responses and labels for the model's own rows; see `MixRegResults.simulate`."""
     model, rng = res.model, np.random.default_rng(seed)
     y, classes = draw_own(model, res.fitted.estimate.params, rng)
-    labels = model.units.unsort(res.classes.to_numpy()[classes])
-    table = model.units.unsort(y.reshape(-1, len(model.responses)))
+    names = model.rows.names
+    labels = names.unsort(res.classes.to_numpy()[classes])
+    table = names.unsort(y.reshape(-1, len(model.responses)))
     columns = dict(zip(model.response_names, table.T, strict=True))
-    return pd.DataFrame({**columns, "component": labels}, model.index)
+    return pd.DataFrame({**columns, "component": labels}, names.index)
 
 
 def draw_own(
@@ -49,9 +51,9 @@ def draw_own(
 
 def taken_out(model: ModelParts) -> Array | None:
     """The offset that the responses of a linear fit have lost, in the order of the fit."""
-    if not model.family.linear or model.offset is None:
+    if not model.family.linear or not model.given.has("offset"):
         return None
-    return np.asarray(model.units.sort(model.offset))
+    return per_unit(model.given, offsets)
 
 
 def with_offset(y: Array, classes: NDArray[np.intp], k: int, offset: Array) -> Array:

@@ -20,7 +20,8 @@ from mixreg.jobs.problem import Options, Solution
 from mixreg.mixture.gate import ConstantGate, Gate
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.report.fitted import Fitted
-from mixreg.sources.base import Standardised
+from mixreg.sources.base import Standardised, per_unit
+from mixreg.sources.tasks import unit_sizes
 from mixreg.table.parts import ModelParts
 from mixreg.table.spec import Spec
 
@@ -171,17 +172,21 @@ class Estimates:
     @property
     def posterior(self) -> pd.DataFrame:
         """Probability of each component, rows of the data x components."""
-        rows = self.model.units.to_rows(self.unit_posterior.T, self.nobs)
-        return pd.DataFrame(rows, self.model.index, self.classes)
+        return pd.DataFrame(self.along_rows(self.unit_posterior).T, self.model.index, self.classes)
 
     @property
     def labels(self) -> pd.Series:
         """Most likely component of each row."""
-        return pd.Series(
-            self.model.units.to_rows(self.unit_labels, self.nobs),
-            self.model.index,
-            name="component",
-        )
+        labels = self.along_rows(self.unit_labels)
+        return pd.Series(labels, self.model.index, name="component")
+
+    def along_rows(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values (..., units) for the rows in the user's order, (..., rows)."""
+        rows = self.model.rows
+        if rows.source.has("starts"):
+            sizes: Any = per_unit(rows.source, unit_sizes)
+            values = np.repeat(values, sizes, axis=-1)
+        return np.moveaxis(rows.names.unsort(np.moveaxis(values, -1, 0)), 0, -1)
 
     @cached_property
     def unit_posterior(self) -> Array:

@@ -131,7 +131,7 @@ def make_fitted(
         fit.params,
         white,
         tally(model.rows, solution.last.gate, labels),
-        model.units.labels,
+        model.groups,
         None,
         fit.reason,
         fit.n_iter,

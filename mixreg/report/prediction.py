@@ -16,13 +16,15 @@ from mixreg.families import Family
 from mixreg.inference.averages import ClassProbabilities
 from mixreg.report.estimates import Estimates
 from mixreg.sources import in_memory, per_unit
+from mixreg.sources.base import PerRow
 from mixreg.sources.block import Block
-from mixreg.sources.tasks import regressors
+from mixreg.sources.tasks import offsets, regressors, set_sizes
 from mixreg.table import frames
 from mixreg.table.columns import as_arrays, as_frame
 from mixreg.table.design import Design
+from mixreg.table.prepared import prepared
 from mixreg.table.responses import OneResponse, Response, side_by_side
-from mixreg.table.rows import check_range, in_sets, with_offset
+from mixreg.table.rows import check_range, in_sets
 from mixreg.table.units import make_units, plain_value
 
 Array = NDArray[np.float64]
@@ -94,12 +96,12 @@ class NewResponse:
         trials = self.trials[seen] if response.has_trials and self.trials is not None else None
         check_range(response.family, self.y[seen], trials, index[seen])
 
-    def block(self, family: Family, order: NDArray[np.intp]) -> Block:
+    def block(self, order: NDArray[np.intp]) -> Block:
         """Some rows as a block; NaN where there is no response."""
         y = np.full(len(order), np.nan) if self.y is None else self.y[order]
         offset = None if self.offset is None else self.offset[order]
         trials = None if self.trials is None else self.trials[order]
-        return with_offset(Block(self.x[order], y, trials=trials), family, offset)
+        return Block(self.x[order], y, offset=offset, trials=trials)
 
 
 @dataclass
@@ -134,13 +136,17 @@ class NewRows:
 
 def own_rows(res: Estimates) -> NewRows:
     """The model's own rows, in the user's order."""
-    model = res.model
+    given, names = res.model.given, res.model.rows.names
     parts = []
-    for i in range(len(model.responses)):
-        own = model.source.mapped(OneResponse(i))
-        x = model.units.unsort(per_unit(own, regressors).T)
-        parts.append(NewResponse(x, offset=model.rows.offsets[i]))
-    return NewRows(parts, model.index, sets=model.sets)
+    for i in range(len(res.spec.responses)):
+        own = given.mapped(OneResponse(i))
+        offset = names.unsort(per_unit(own, offsets)) if own.has("offset") else None
+        parts.append(NewResponse(names.unsort(per_unit(own, regressors).T), offset=offset))
+    sets = None
+    if given.has("opens"):
+        sizes: Any = per_unit(given, set_sizes)
+        sets = names.unsort(np.repeat(np.arange(len(sizes)), sizes))
+    return NewRows(parts, names.index, sets=sets)
 
 
 def new_rows(res: Estimates, new: Any, columns: dict[str, Any], which: str) -> NewRows:
@@ -312,8 +318,9 @@ def component_frame(res: Estimates, rows: NewRows) -> pd.DataFrame:
 def _own_prior(res: Estimates) -> Array:
     """Class probabilities of the model's own rows, (rows, K)."""
     source, gate = res.model.source, res.spec.mixture.gate
-    prior = per_unit(source, ClassProbabilities(gate), res.fitted.estimate.params)
-    return np.asarray(res.model.units.to_rows(prior.T, res.nobs))
+    task = PerRow(ClassProbabilities(gate))
+    prior = per_unit(source, task, res.fitted.estimate.params)
+    return np.asarray(res.model.rows.names.unsort(prior.T))
 
 
 def prior_of(res: Estimates, rows: NewRows) -> Array:
@@ -357,15 +364,15 @@ def _posterior_given(res: Estimates, rows: NewRows, codes: NDArray[np.intp]) -> 
     named = units
     if rows.groups is not None:
         named = replace(units, labels=rows.groups[order[units.starts]])
-    pairs = zip(rows.parts, spec.responses, strict=True)
     block = replace(
-        side_by_side([part.block(response.family, order) for part, response in pairs]),
+        side_by_side([part.block(order) for part in rows.parts]),
         starts=units.starts,
         seen=None if seen.all() else seen,
         z=None if rows.z is None else named.to_units(rows.z[row], "concomitants vary"),
     )
     if sets is not None:
         block = in_sets(block, units.sort(sets), np.asarray(rows.index)[order])
+    block = prepared([response.family for response in spec.responses])(block)
     gate, params = res.gate_at(rows.z)
     task = Posterior(replace(spec.mixture, gate=gate), hard=res.method == "altmin")
     return pd.DataFrame(in_memory(block).sweep(task, params).join().T, units.labels)

@@ -10,9 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from mixreg.errors import InputError, NotAvailableError
+from mixreg.errors import InputError
 from mixreg.report.elasticities import log_terms
 from mixreg.report.estimates import Estimates
+from mixreg.sources import unit_weights
 from mixreg.table import frames
 from mixreg.table.columns import plain
 
@@ -214,31 +215,6 @@ def classification(res: Estimates) -> Classification:
     )
 
 
-def importance(res: Estimates) -> pd.DataFrame:
-    """Importance of attributes in percent, as in conjoint analysis.
-
-    An attribute is a main effect. A category spans the part-worths of all its
-    levels, whatever their coding. A number spans its contribution over the
-    rows of the data (coefficient times range); so does a spline, while x and
-    I(x**2) count apart. Importance is the span over the sum of spans.
-
-    Returns
-    -------
-    DataFrame, attributes x components and "overall", the average by mixing
-    weight. Interactions are left out and listed in `attrs["left_out"]`; where
-    there are some, main effects are those at the reference. Without a formula
-    each column that varies is an attribute.
-    """
-    spans, left_out = _spans(res)
-    if not spans:
-        raise NotAvailableError("the model has no main effects, so no attributes to compare")
-    frame = pd.DataFrame.from_dict(spans, orient="index", columns=list(res.components))
-    frame = 100 * (frame / frame.sum()).rename_axis(index="attribute")
-    frame["overall"] = np.average(frame, axis=1, weights=res.weights.loc[res.components])
-    frame.attrs["left_out"] = left_out
-    return frame
-
-
 def _members(res: Estimates) -> _Members:
     grouped = res.ngroups is not None
     labels = (res.group_labels if grouped else res.labels).to_numpy()
@@ -247,8 +223,8 @@ def _members(res: Estimates) -> _Members:
     if res.spec.noise:
         ids = [*ids, 0]
         posterior = np.column_stack([posterior, np.clip(1 - posterior.sum(axis=1), 0, 1)])
-    weight = res.model.units.weight
-    weight = np.ones(len(labels), dtype=int) if weight is None else weight
+    source = res.model.source
+    weight = unit_weights(source) if source.has("weight") else np.ones(len(labels), dtype=int)
     assigned = (labels[:, None] == np.array(ids)) * weight[:, None]
     return _Members(pd.Index(ids, name="component"), posterior, assigned, weight)
 
@@ -273,7 +249,7 @@ def _aligned(res: Estimates, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] 
     if at_groups is not None and len(index) not in (res.nobs, len(model.kept)):
         cure = "name it as the groups, or keep the rows of res.labels.index"
         raise InputError(f"the index of data fits rows and groups; {cure}")
-    unit = None if groups is None else model.units.to_rows(np.arange(len(groups)), res.nobs)
+    unit = None if groups is None else res.along_rows(np.arange(len(groups)))
     return plain(data.iloc[at_rows]), unit
 
 
@@ -373,31 +349,6 @@ def _chi_square(values: Array, assigned: NDArray[Any]) -> list[Any]:
     test = stats.chi2_contingency(counts, correction=False)
     effect = float(np.sqrt(test.statistic / counts.sum() / smaller))
     return ["chi-square", test.statistic, test.dof, np.nan, test.pvalue, effect]
-
-
-def _spans(res: Estimates) -> tuple[dict[str, Array], list[str]]:
-    """Span (k,) of each main effect's contribution, and the terms left out."""
-    units, x, recipe = res.model.units, res.model.regressors, res.spec.design.right
-    if units.weight is not None:
-        x = x[units.sort(units.to_rows(units.weight > 0, res.nobs))]
-    names, coef = res.spec.exog_names, res.coefficients
-    if recipe is None:
-        widths = zip(names, np.ptp(x, axis=0), strict=True)
-        return {name: width * coef.loc[name].abs() for name, width in widths if width}, []
-    info = recipe.info
-    coef = coef.reindex(info.column_names, fill_value=0.0).to_numpy()
-    spans, left_out = {}, []
-    for term in info.terms:
-        columns = info.term_slices[term]
-        if len(term.factors) > 1:
-            left_out.append(term.name())
-        elif term.factors:
-            coded = x[:, [names.index(c) for c in info.column_names[columns] if c in names]]
-            if info.factor_infos[term.factors[0]].type == "categorical":
-                (coding,) = info.term_codings[term]
-                coded = coding.contrast_matrices[term.factors[0]].matrix
-            spans[term.name()] = np.ptp(coded @ coef[columns], axis=0)
-    return spans, left_out
 
 
 def _ratio(above: NDArray[Any], below: NDArray[Any]) -> Array:

@@ -77,20 +77,19 @@ def tally(rows: OwnRows, gate: GateSums, labels: LabelSums) -> Tally:
         Class probabilities and their slopes, in standard coordinates.
     labels : LabelSums
     """
-    units, source, nobs = rows.units, rows.source, len(rows.index)
-    plain = units.weight is None
+    source = rows.source
     return Tally(
-        nobs,
-        len(rows.kept),
-        None if units.starts is None else len(units.starts),
-        float(source.units if units.weight is None else units.weight.sum()),
-        rows.whitening.rows / len(rows.offsets),
+        source.rows,
+        rows.names.given,
+        source.units if source.has("starts") else None,
+        source.total_weight,
+        source.row_weight,
         gate.average,
         user_slopes(gate, rows.whitening.gate),
         max(0.0, labels.entropy),
         counts(labels.rows),
         counts(labels.units),
-        counts(labels.assigned) if plain else labels.assigned,
+        labels.assigned if source.has("weight") else counts(labels.assigned),
         labels.joint,
         source.sweep(count_known) if source.has("known") else None,
     )

@@ -44,6 +44,17 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
+class PerRow:
+    """Task: what another one says of each unit, for each of its rows."""
+
+    task: Task[Parts]
+
+    def __call__(self, block: Block, params: Any) -> Parts:
+        """Process one block."""
+        return Parts((block.per_row(self.task(block, params).join()),))
+
+
+@dataclass(frozen=True, slots=True)
 class Several:
     """What several tasks add up to, each in its place."""
 

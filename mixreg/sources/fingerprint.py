@@ -1,4 +1,8 @@
-"""What tells one set of rows from another: a digest of each of their columns."""
+"""What tells one set of rows from another: a digest of each of their columns.
+
+Digests are sums of hashes, each of a value and its place: they add up in any order, so that rows
+need not be in one place, or met one after the other.
+"""
 
 from __future__ import annotations
 
@@ -7,39 +11,57 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mixreg.sources.base import Parts, Source
+from mixreg.sources.base import Swept
 from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block
+from mixreg.sources.hashes import Words, mixed, row_hashes
 
 # Columns that follow from others, or are put in on the way.
 MADE = ("repeats", "given", "cluster")
+NAMES = tuple(name for name in (*ROW_FIELDS, *UNIT_FIELDS, "starts") if name not in MADE)
+# Two sums of 64 bits each, of hashes that begin differently.
+SALTS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """Task: a column as it is, with rows or units last."""
+class Digests:
+    """Sums of hashes by column, (2,) each."""
 
-    name: str
+    words: dict[str, Words]
 
-    def __call__(self, block: Block, params: None = None) -> Parts:
-        """Process one block."""
-        if self.name == "starts":
-            size = np.broadcast_to(np.asarray(block.size), (block.units,))
-            return Parts((size.astype(np.int64),))
-        return Parts((getattr(block, self.name).T,))
+    def __add__(self, other: Digests) -> Digests:
+        """Add those of other rows."""
+        return Digests({name: word + other.words[name] for name, word in self.words.items()})
 
 
-def fingerprint(source: Source) -> dict[str, str]:
+def digests(block: Block, params: None = None) -> Digests:
+    """Task: hashes of all columns that a block has, added up."""
+    sizes = np.broadcast_to(np.asarray(block.size), (block.units,))
+    units: Any = block.first + np.arange(block.units)
+    starts: Any = np.arange(block.units) if block.starts is None else block.starts
+    within: Any = np.arange(block.rows) - block.row_units(starts)
+    numbers: Any = block.row_units(units)
+    rows = mixed(numbers.astype(np.uint64) + mixed(within.astype(np.uint64)))
+    found = {}
+    for name in NAMES:
+        values = sizes if name == "starts" else getattr(block, name)
+        if values is not None and (name != "starts" or block.starts is not None):
+            places = rows if name in ROW_FIELDS else units.astype(np.uint64)
+            found[name] = _added(np.asarray(values, dtype=float), places)
+    return Digests(found)
+
+
+def _added(values: NDArray[np.float64], places: Words) -> Words:
+    """Hashes of values at places, added up with two salts."""
+    words = row_hashes(list(values.reshape(len(values), -1).T))
+    return np.array([mixed(words + mixed(places + salt)).sum() for salt in SALTS])
+
+
+def fingerprint(source: Swept) -> dict[str, str]:
     """A digest of every column, by its name; the same whatever the blocks."""
-    names = [name for name in (*ROW_FIELDS, *UNIT_FIELDS, "starts") if name not in MADE]
-    return {name: _digest(source, name) for name in names if source.has(name)}
-
-
-def _digest(source: Source, name: str) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for piece in source.pieces(Column(name)):
-        digest.update(np.ascontiguousarray(piece.T).data)
-    return digest.hexdigest()
+    words = source.sweep(digests).words
+    return {name: words[name].tobytes().hex() for name in NAMES if name in words}
 
 
 def digest_of(*arrays: Any) -> str:

@@ -21,17 +21,11 @@ from mixreg.sources.block import (
     own_pairs,
     pair_spans,
 )
+from mixreg.sources.drawn import draw, known_hashes, rows_of, shuffled
 from mixreg.sources.fingerprint import fingerprint
 from mixreg.sources.made import PIECE_ROWS, MadeRows, Rows, as_array, picked, room_beside, times
 from mixreg.sources.one_block import BlockSource, OfPlace, block_rows
-from mixreg.sources.repeats import (
-    all_hashes,
-    distinct_rows,
-    lowest_hashes,
-    pass_cost,
-    share_rows,
-    unit_hashes,
-)
+from mixreg.sources.repeats import distinct_rows, pass_cost, share_rows
 from mixreg.sources.standard import Whitening
 from mixreg.sources.threads import one_thread
 
@@ -187,10 +181,7 @@ class MemorySource:
         """Some units, whole groups, as a source of their own."""
         rows, starts = units, None
         if self.starts is not None:
-            sizes = np.diff(self.starts, append=self.rows)[units]
-            rows = np.repeat(self.starts[units] - np.cumsum(sizes) + sizes, sizes)
-            rows += np.arange(rows.shape[0])
-            starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+            rows, starts = rows_of(self.starts, self.rows, units)
         x, others = picked(self.x, rows), self._others(rows, units)
         return MemorySource(x, starts=starts, origin=self.origin or self.x.nbytes, **others)
 
@@ -202,20 +193,17 @@ class MemorySource:
 
     def split(self, parts: int, seed: int) -> list[MemorySource]:
         """Cut the units into disjoint parts of equal size, by a hash of unit and seed."""
-        shuffled = np.argsort(all_hashes(self.units, seed))
-        return [self.take_units(np.sort(part)) for part in np.array_split(shuffled, parts)]
+        each = np.array_split(shuffled(self.units, seed), parts)
+        return [self.take_units(np.sort(part)) for part in each]
 
     def sample(self, rows: int, seed: int) -> MemorySource:
         """Whole units, about so many rows in all: those with the lowest hashes."""
         if self.rows <= rows:
             return self
         units = max(1, int(self.units * rows / self.rows))
-        drawn = lowest_hashes(self.units, units, seed)
-        if self.known is not None:
-            # Known labels say which component is which; some of them must be there.
-            known = np.flatnonzero(self.known >= 0)
-            drawn = np.union1d(drawn, known[np.argsort(unit_hashes(known, seed))][:units])
-        return self.take_units(drawn)
+        known = None if self.known is None else known_hashes(self.as_held(), seed)
+        drawn = draw(self.units, units, seed, known)
+        return self.take_units(drawn.numbers(0, self.units, self.known))
 
     def standard(self, whitening: Whitening) -> MemorySource:
         """The rows in standard coordinates; many of them are made block by block."""

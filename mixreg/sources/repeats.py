@@ -16,52 +16,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mixreg.sources.block import ADDING_UP, Block, SharedBlock, column_pairs
+from mixreg.sources.hashes import Words, mixed, row_hashes
 
 Array = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 # Distinct rows pay if a pass costs less than this share of one over all rows.
 WORTHWHILE = 0.5
-# Units that are hashed at once.
-PIECE_UNITS = 65_536
-
-
-def _mixed(words: Words) -> Words:
-    """Scatter the bits of whole numbers (the finaliser of splitmix64)."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
-
-
-def _hashes(columns: Sequence[Array]) -> Words:
-    """One whole number for each row, the same for rows with the same values."""
-    words = np.zeros(len(columns[0]), dtype=np.uint64)
-    for column in columns:
-        # Adding zero makes minus zero plain.
-        bits = np.ascontiguousarray(column + 0.0).view(np.uint64)
-        words = _mixed(words * np.uint64(3) + bits)
-    return words
-
-
-def unit_hashes(units: NDArray[np.intp], seed: int) -> Words:
-    """A whole number for each unit that only its number and the seed decide; no two are alike."""
-    origin = _mixed(np.array([seed % 2**64], dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15))
-    return _mixed(units.astype(np.uint64) + origin)
-
-
-def all_hashes(units: int, seed: int) -> Words:
-    """The hash of each of so many units, made piece by piece."""
-    hashes = np.empty(units, dtype=np.uint64)
-    for first in range(0, units, PIECE_UNITS):
-        last = min(first + PIECE_UNITS, units)
-        hashes[first:last] = unit_hashes(np.arange(first, last), seed)
-    return hashes
-
-
-def lowest_hashes(units: int, count: int, seed: int) -> NDArray[np.intp]:
-    """So many of the units, those with the lowest hashes, in order."""
-    hashes = all_hashes(units, seed)
-    return np.flatnonzero(hashes <= np.partition(hashes, count - 1)[count - 1])
 
 
 def distinct_rows(
@@ -76,7 +36,7 @@ def distinct_rows(
     opens : (rows,) bool array or None
         Rows at which a choice set begins: sets repeat as a whole.
     """
-    words = _hashes(columns)
+    words = row_hashes(columns)
     if opens is not None:
         words = _set_hashes(words, opens)
     # Numbered in the order in which they first appear, so that choice sets stay together.
@@ -99,9 +59,9 @@ def _set_hashes(words: Words, opens: NDArray[np.bool_]) -> Words:
     sets = np.flatnonzero(opens)
     sizes = np.diff(sets, append=len(words))
     place = (np.arange(len(words)) - np.repeat(sets, sizes)).astype(np.uint64)
-    here = _mixed(words + _mixed(place + np.uint64(1)))
+    here = mixed(words + mixed(place + np.uint64(1)))
     whole = np.add.reduceat(here, sets)
-    return _mixed(here + np.repeat(whole, sizes))
+    return mixed(here + np.repeat(whole, sizes))
 
 
 def pass_cost(repeats: NDArray[np.intp]) -> int:

@@ -23,6 +23,22 @@ def regressors(block: Block, params: None = None) -> Parts:
     return Parts((block.x.T,))
 
 
+def offsets(block: Block, params: None = None) -> Parts:
+    """The offset of every row, (rows,); of several responses, (responses, rows)."""
+    assert block.offset is not None
+    return Parts((block.offset.T,))
+
+
+def set_sizes(block: Block, params: None = None) -> Parts:
+    """Rows of every choice set, (sets,)."""
+    return Parts((np.diff(block.sets, append=block.rows),))
+
+
+def unit_sizes(block: Block, params: None = None) -> Parts:
+    """Rows of every unit, (units,)."""
+    return Parts((np.broadcast_to(np.asarray(block.size), (block.units,)).astype(np.intp),))
+
+
 def count_known(block: Block, params: None = None) -> int:
     """How many units have a label that is known."""
     return 0 if block.known is None else int((block.known >= 0).sum())
@@ -56,3 +72,22 @@ class Sizes:
 def response_sizes(block: Block, params: None = None) -> Sizes:
     """How large each response is."""
     return Sizes(np.atleast_1d(np.abs(block.y).sum(axis=0)), block.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Smallest and largest response, (responses,) each; infinite where there is none."""
+
+    low: Array
+    high: Array
+
+    def __add__(self, other: Ranges) -> Ranges:
+        """The range of other rows too."""
+        return Ranges(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+
+def response_ranges(block: Block, params: None = None) -> Ranges:
+    """Range of each response, of the rows that count."""
+    y = block.y if block.weight is None else block.y[block.row_units(block.weight) > 0]
+    y = y.reshape(len(y), -1)
+    return Ranges(y.min(axis=0, initial=np.inf), y.max(axis=0, initial=-np.inf))

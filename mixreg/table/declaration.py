@@ -30,8 +30,9 @@ from mixreg.table.checks import (
     yes_or_no,
 )
 from mixreg.table.columns import as_arrays, formula_names
-from mixreg.table.own_rows import OwnRows
+from mixreg.table.own_rows import NamesAtHand, OwnRows
 from mixreg.table.parts import ModelParts
+from mixreg.table.prepared import prepared
 from mixreg.table.responses import (
     Given,
     families_of,
@@ -214,18 +215,21 @@ class Declaration(ModelParts):
         only: Any,
         noise: bool,
     ) -> None:
-        table, names, noise = given[0].table, given[0].names, yes_or_no("noise", noise)
+        names, noise = given[0].names, yes_or_no("noise", noise)
         z = None if gate is None else gate[1]
         parts = [declare(g.table, g.columns, g.family, z, k, noise) for g in given]
-        blocks = [part.block for part in parts]
-        k = min(check_k(k, in_memory(block)) for block in blocks)
-        rows, design = side_by_side(blocks), joint_design(given)
-        source = in_memory(rows)
+        k = min(check_k(k, in_memory(part.block)) for part in parts)
+        rows = side_by_side([part.block for part in parts])
+        change = prepared([g.family for g in given])
+        source = raw = in_memory(rows)
+        if change.changes(rows):
+            source = in_memory(change(rows))
+        design = joint_design(given)
         check_attributes(design, source)
         common = shared_terms(shared, design)
         self.spec = spec = Spec(
             k,
-            make_responses(given, parts),
+            make_responses(given, raw, [part.block.trials is not None for part in parts]),
             common,
             absent_terms(only, design, common, k),
             None if gate is None else gate[0],
@@ -235,15 +239,12 @@ class Declaration(ModelParts):
         )
         check_differences(k, design, common, spec.family)
         check_rows(spec.layout, source, spec.family)
+        table = given[0].table
         self._rows = OwnRows(
             source,
+            raw,
             standard_coordinates(source, spec.family, spec.layout),
-            parts[0].units,
-            table.index,
-            table.kept,
-            parts[0].sets,
-            tuple(part.offset for part in parts),
-            parts[0].regressors if len(parts) == 1 else rows.x,
+            NamesAtHand(parts[0].units, table.index, table.kept),
         )
 
 

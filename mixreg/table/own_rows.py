@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,72 @@ from mixreg.table.units import Units
 Array = NDArray[np.float64]
 
 
+class RowNames(Protocol):
+    """What rows and groups are called, in the user's order; read when it is asked for."""
+
+    @property
+    def given(self) -> int:
+        """Rows that were given: those that are used, and those with missing values."""
+        ...
+
+    @property
+    def index(self) -> pd.Index:
+        """Labels of the rows that are used."""
+        ...
+
+    @property
+    def groups(self) -> pd.Index | None:
+        """Names of the groups, in the order of the fit; None if rows are units."""
+        ...
+
+    @property
+    def units(self) -> Units:
+        """Which rows share a label, for arrays that the user gives beside the rows."""
+        ...
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which of the rows given are used."""
+        ...
+
+    def unsort(self, values: Any) -> Any:
+        """Rows from the order of the fit to the user's."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NamesAtHand:
+    """Names of rows in memory.
+
+    Attributes
+    ----------
+    units : Units
+        What gets a label.
+    index : pandas Index
+        Labels of the rows, in the user's order.
+    kept : (rows given,) bool array
+        Which of the rows given are used.
+    """
+
+    units: Units
+    index: pd.Index
+    kept: NDArray[np.bool_]
+
+    @property
+    def given(self) -> int:
+        """Rows that were given."""
+        return len(self.kept)
+
+    @property
+    def groups(self) -> pd.Index | None:
+        """Names of the groups."""
+        return self.units.labels
+
+    def unsort(self, values: Any) -> Any:
+        """Rows from the order of the fit to the user's."""
+        return self.units.unsort(values)
+
+
 @dataclass(frozen=True, eq=False)
 class OwnRows:
     """All of a model that runs along its rows.
@@ -22,28 +89,16 @@ class OwnRows:
     Attributes
     ----------
     source : Source
-        Rows in the order of the fit.
+        Rows in the order of the fit, as they are fitted.
+    given : Source
+        The same as they were given: responses of linear fits with their offset,
+        attributes of choices not centred.
     whitening : Whitening
         Their standard coordinates.
-    units : Units
-        What gets a label.
-    index : pandas Index
-        Labels of the rows, in the user's order.
-    kept : (rows given,) bool array
-        Which of the rows given are used.
-    sets : (n,) int array or None
-        Choice sets, in the user's order.
-    offsets : tuple of (n,) arrays or None
-        Known part of each response's linear predictor, in the user's order.
-    regressors : (n, p) array
-        As they were given, in the order of the fit.
+    names : RowNames
     """
 
     source: Source
+    given: Source
     whitening: Whitening
-    units: Units
-    index: pd.Index
-    kept: NDArray[np.bool_]
-    sets: NDArray[np.intp] | None
-    offsets: tuple[Array | None, ...]
-    regressors: Array
+    names: RowNames

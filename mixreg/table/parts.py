@@ -14,8 +14,9 @@ from mixreg.families import Family
 from mixreg.jobs.problem import Problem
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.sources import Source
+from mixreg.sources import Source, per_unit
 from mixreg.sources.standard import Whitening
+from mixreg.sources.tasks import offsets
 from mixreg.table.checks import check_differences, check_k, check_rows
 from mixreg.table.design import Design
 from mixreg.table.own_rows import OwnRows
@@ -164,40 +165,43 @@ class ModelParts:
 
     @property
     def units(self) -> Units:
-        """What gets a label."""
-        return self.rows.units
+        """Which rows share a label."""
+        return self.rows.names.units
 
     @property
     def index(self) -> pd.Index:
         """Labels of the rows."""
-        return self.rows.index
+        return self.rows.names.index
+
+    @property
+    def groups(self) -> pd.Index | None:
+        """Names of the groups."""
+        return self.rows.names.groups
 
     @property
     def kept(self) -> NDArray[np.bool_]:
         """Which of the rows given are used."""
-        return self.rows.kept
+        return self.rows.names.kept
 
     @property
-    def sets(self) -> NDArray[np.intp] | None:
-        """Choice sets."""
-        return self.rows.sets
+    def given(self) -> Source:
+        """Rows as they were given, in the order of the fit."""
+        return self.rows.given
 
     @property
     def offset(self) -> Array | None:
-        """Known part of the (first) linear predictor."""
-        return self.rows.offsets[0]
-
-    @property
-    def regressors(self) -> Array:
-        """Regressors as they were given, in the order of the fit."""
-        return self.rows.regressors
+        """Known part of the (first) linear predictor, in the user's order."""
+        if not self.given.has("offset"):
+            return None
+        found = np.atleast_2d(per_unit(self.given, offsets))
+        return np.asarray(self.rows.names.unsort(found[0]))
 
     @property
     def nobs(self) -> int:
         """Number of rows (of the data: several responses of a row count once)."""
-        return len(self.index)
+        return self.source.rows
 
     @property
     def ngroups(self) -> int | None:
         """Number of groups, or None."""
-        return None if self.units.starts is None else self.units.starts.shape[0]
+        return self.source.units if self.source.has("starts") else None

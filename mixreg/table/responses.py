@@ -30,9 +30,10 @@ from mixreg.sources.standard import (
     triangle,
     whitening,
 )
+from mixreg.sources.tasks import response_ranges
 from mixreg.table import design as designs
 from mixreg.table.checks import number, yes_or_no
-from mixreg.table.rows import Declared, RowColumns, known_by_group, whole_sets
+from mixreg.table.rows import RowColumns, known_by_group, whole_sets
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -190,23 +191,23 @@ def joint_design(given: Sequence[Given] | Sequence[Response]) -> designs.Design:
     return designs.Design(tuple(terms), ", ".join(names), slices=slices)
 
 
-def make_responses(given: Sequence[Given], parts: Sequence[Declared]) -> tuple[Response, ...]:
-    """The responses, and where their regressors are."""
+def make_responses(
+    given: Sequence[Given], rows: Source, trials: Sequence[bool]
+) -> tuple[Response, ...]:
+    """The responses, where their regressors are, and the range of each."""
+    ranges = rows.sweep(response_ranges)
     responses, end = [], 0
-    for each, part in zip(given, parts, strict=True):
+    for i, each in enumerate(given):
         start, end = end, end + len(each.design.terms)
-        y = each.table.y
-        if part.units.weight is not None:
-            # Rows that do not count have no part in the range either.
-            y = y[np.asarray(part.units.to_rows(part.units.weight, len(y))) > 0]
+        low, high = float(ranges.low[i]), float(ranges.high[i])
         response = Response(
             each.design,
             each.family,
             each.names,
             slice(start, end),
-            part.block.trials is not None,
-            each.family.background(y),
-            float(y.min()),
+            trials[i],
+            each.family.background(np.array([low, high])),
+            low,
         )
         responses.append(response)
     return tuple(responses)

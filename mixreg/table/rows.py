@@ -89,13 +89,10 @@ def known_by_group(given: RowColumns, data: pd.DataFrame | None, namespace: Any)
 
 @dataclass(frozen=True)
 class Declared:
-    """Rows in the order of the fit, what gets a label, and regressors as they were given."""
+    """Rows as they were given, in the order of the fit, and what gets a label."""
 
     block: Block
     units: Units
-    offset: Array | None
-    sets: NDArray[np.intp] | None
-    regressors: Array
 
 
 def numbers(name: str, values: Any, table: Table) -> Array | None:
@@ -145,25 +142,14 @@ def declare(
         units.sort(table.y),
         units.weight,
         units.starts,
+        offset=None if offset is None else units.sort(offset),
         trials=None if trials is None else units.sort(trials),
         z=None if z is None else units.to_units(z, "concomitants vary"),
         known=known_codes(columns.known_labels, units, table, k, noise),
     )
-    given = block.x
-    block = with_offset(block, family, None if offset is None else units.sort(offset))
     if sets is not None:
         block = in_sets(block, units.sort(sets), units.sort(np.asarray(table.index)))
-    return Declared(block, units, offset, sets, given)
-
-
-def with_offset(block: Block, family: Family, offset: Array | None) -> Block:
-    """The block with a known part of the linear predictor."""
-    if offset is None:
-        return block
-    if family.linear:
-        # A linear fit moves the response instead.
-        return replace(block, y=block.y - offset)
-    return replace(block, offset=offset)
+    return Declared(block, units)
 
 
 def _trials(columns: RowColumns, family: Family, table: Table) -> tuple[RowColumns, Array | None]:
@@ -239,7 +225,7 @@ def whole_sets(table: Table, columns: RowColumns, family: Family) -> Table:
 
 
 def in_sets(block: Block, codes: NDArray[np.intp], index: Any) -> Block:
-    """Mark where choice sets begin; centre the attributes within them."""
+    """Mark where choice sets begin; refuse those that are none."""
     opens = np.concatenate([[True], codes[1:] != codes[:-1]])
     starts = np.flatnonzero(opens)
     sizes = np.diff(starts, append=len(codes))
@@ -265,8 +251,7 @@ def in_sets(block: Block, codes: NDArray[np.intp], index: Any) -> Block:
             "sets are like that); each set needs two or more alternatives and one of them chosen. "
             "If sets are numbered within respondents, give groups="
         )
-    means = np.add.reduceat(block.x, starts, axis=0) / sizes[:, None]
-    return replace(block, x=block.x - np.repeat(means, sizes, axis=0), opens=opens)
+    return replace(block, opens=opens)
 
 
 def known_codes(

@@ -1,0 +1,179 @@
+"""Samples of units: which are drawn, and their rows as one block.
+
+A unit is drawn if the hash of its number is low. So the same units are drawn however rows are
+cut into blocks and wherever these are, and nobody need hold a list of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block
+from mixreg.sources.hashes import (
+    PIECE_UNITS,
+    Words,
+    all_hashes,
+    highest_drawn,
+    nth_lowest,
+    unit_hashes,
+)
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Which units are drawn.
+
+    Attributes
+    ----------
+    seed : int
+    highest : int
+        Units are drawn up to this hash; those whose label is known up to ...
+    highest_known : int
+        ... this one: known labels say which component is which, so some must be there.
+    """
+
+    seed: int
+    highest: int
+    highest_known: int = 0
+
+    def numbers(self, first: int, units: int, known: NDArray[np.intp] | None) -> Numbers:
+        """Units drawn of so many from number `first` on, counted from there."""
+        found = []
+        for start in range(0, units, PIECE_UNITS):
+            last = min(start + PIECE_UNITS, units)
+            hashes = unit_hashes(np.arange(first + start, first + last), self.seed)
+            here = hashes <= np.uint64(self.highest)
+            if known is not None:
+                here |= (known[start:last] >= 0) & (hashes <= np.uint64(self.highest_known))
+            found.append(start + np.flatnonzero(here))
+        return np.concatenate(found)
+
+
+def draw(units: int, count: int, seed: int, known: Words | None = None) -> Draw:
+    """How so many units are drawn; as many of those with known labels, given their hashes."""
+    labelled = 0 if known is None else nth_lowest(known, count)
+    return Draw(seed, highest_drawn(units, count, seed), labelled)
+
+
+def known_hashes(block: Block, seed: int) -> Words:
+    """Hashes of the units whose label is known."""
+    if block.known is None:
+        return np.empty(0, dtype=np.uint64)
+    return unit_hashes(block.first + np.flatnonzero(block.known >= 0), seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Lowest:
+    """The lowest of some hashes, so many at most."""
+
+    hashes: Words
+    count: int
+
+    def __add__(self, other: Lowest) -> Lowest:
+        """The lowest of more of them."""
+        both = np.concatenate([self.hashes, other.hashes])
+        if len(both) > self.count:
+            both = np.partition(both, self.count - 1)[: self.count]
+        return Lowest(both, self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class LowestKnown:
+    """Task: the lowest hashes of units whose label is known."""
+
+    seed: int
+    count: int
+
+    def __call__(self, block: Block, params: None = None) -> Lowest:
+        """Process one block."""
+        nothing = Lowest(np.empty(0, dtype=np.uint64), self.count)
+        return nothing + Lowest(known_hashes(block, self.seed), self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Some units of some blocks, in order."""
+
+    parts: tuple[Block, ...]
+
+    def __add__(self, other: Taken) -> Taken:
+        """Append those of the blocks that follow."""
+        return Taken(self.parts + other.parts)
+
+    def join(self) -> Block:
+        """All of them as one block."""
+        return joined([part for part in self.parts if part.units] or list(self.parts[:1]))
+
+
+@dataclass(frozen=True, slots=True)
+class TakeDrawn:
+    """Task: the units of a block that are drawn, as arrays of their own."""
+
+    drawn: Draw
+
+    def __call__(self, block: Block, params: None = None) -> Taken:
+        """Process one block."""
+        return Taken((take(block, self.drawn.numbers(block.first, block.units, block.known)),))
+
+
+def take_all(block: Block, params: None = None) -> Taken:
+    """Task: all units of a block, as arrays of their own."""
+    return Taken((take(block, np.arange(block.units)),))
+
+
+def rows_of(starts: Numbers, rows: int, units: Numbers) -> tuple[Numbers, Numbers]:
+    """Rows of some groups, and where each of them begins among these."""
+    sizes = np.diff(starts, append=rows)[units]
+    begins = np.cumsum(sizes) - sizes
+    found = np.repeat(starts[units] - begins, sizes)
+    found += np.arange(found.shape[0])
+    return found, begins
+
+
+def take(block: Block, units: Numbers) -> Block:
+    """Some units of a block, by their numbers there."""
+    rows, starts = units, None
+    if block.starts is not None:
+        rows, starts = rows_of(block.starts, block.rows, units)
+    parts = {name: _at(getattr(block, name), rows) for name in (*ROW_FIELDS, "pairs")}
+    parts |= {name: _at(getattr(block, name), units) for name in UNIT_FIELDS}
+    return Block(starts=starts, first=block.first, owners=block.owners, **parts)
+
+
+def _at(values: Any, where: Numbers) -> Any:
+    return None if values is None else values[where]
+
+
+def joined(blocks: list[Block]) -> Block:
+    """Blocks end to end as one, numbered from 0."""
+    if len(blocks) == 1:
+        return replace(blocks[0], first=0)
+    parts: dict[str, Any] = {}
+    for name in (*ROW_FIELDS, *UNIT_FIELDS):
+        values = [getattr(block, name) for block in blocks]
+        parts[name] = None if values[0] is None else np.concatenate(values)
+    starts = None
+    if blocks[0].starts is not None:
+        before = np.cumsum([0, *(block.rows for block in blocks[:-1])])
+        pairs = zip(blocks, before, strict=True)
+        starts = np.concatenate([np.asarray(block.starts) + rows for block, rows in pairs])
+    return Block(starts=starts, owners=blocks[0].owners, **parts)
+
+
+def shuffled(units: int, seed: int) -> Numbers:
+    """All units, by their hashes."""
+    return np.argsort(all_hashes(units, seed))
+
+
+def positive(block: Block) -> Block:
+    """The units with a positive weight; those that have none keep their numbers to themselves."""
+    if block.weight is None or block.weight.all():
+        return block
+    return take(block, np.flatnonzero(block.weight))
