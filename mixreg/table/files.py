@@ -97,7 +97,7 @@ class Files:
         condition.choose(empty, ROW, nullable)  # refuses what cannot be evaluated
         chosen = (
             condition.choose(table, ROW, nullable).select([*there, ROW])
-            for table in self._read(types, size, condition)
+            for table in regrouped(self._read(types, size, condition), size)
         )
         return regrouped(chosen, size)
 
