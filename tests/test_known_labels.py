@@ -416,7 +416,7 @@ def test_with_noise_zero_is_a_label(data):
 
 
 def test_labels_that_say_nothing_are_refused(data):
-    with pytest.raises(InputError, match="known_labels are all missing"):
+    with pytest.raises(InputError, match="known_labels names no rows that are used"):
         fit(data, np.full(len(data), np.nan))
     with pytest.raises(InputError, match="known_labels"):
         fit(shops(), {}, groups="shop")

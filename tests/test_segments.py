@@ -36,6 +36,7 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
         source=MemorySource(np.zeros((n, 1)), np.zeros(n), units.weight, units.starts),
         index=index,
         kept=np.ones(n, dtype=bool) if kept is None else kept,
+        rows=SimpleNamespace(names=SimpleNamespace(given=n if kept is None else len(kept))),
         groups_name="shop",
         family=Gaussian(),
         endog_names="y",

@@ -87,6 +87,8 @@ def solve(
     source: Source = course.sample if untouched else raw.standard(course.whitening)
     source = source.without("given")
     starts = [renumbered(source, mixture, start) for start in starts]
+    if not untouched:
+        starts = [_within(source, course, start) for start in starts]
     _begin(watch, "all rows")
     if options.method == "vb":
         return _bayes(source, course, starts[0], options, tensors, record, watch)
@@ -104,6 +106,15 @@ def solve(
     return finish(
         source, mixture, end, options.method, tensors, record, revived, course.whitening, errors
     )
+
+
+def _within(source: Source, course: Course, start: Parameters) -> Parameters:
+    """A start whose means are in their range on all rows: those of a sample say less."""
+    white = course.whitening
+    if white.linear is None:
+        return start
+    safe = white.linear.lift(np.zeros_like(white.pooled))
+    return feasible(source, course.mixture, start.stacked(), safe).run(0)
 
 
 def _begin(watch: Watch | None, stage: str) -> None:

@@ -239,14 +239,15 @@ def _aligned(res: Estimates, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] 
     if data.empty or not data.columns.is_unique:
         what = "is empty" if data.empty else "has columns with the same name"
         raise InputError(f"data {what}; give at least one row and one column, names all different")
-    at_rows = _find(index, model.index, model.kept)
+    kept = None if index.is_unique else model.kept
+    at_rows = _find(index, model.index, kept)
     at_groups = None if groups is None else _find(index, groups)
     named = index.name is not None and index.name == res.spec.groups_name
     if at_groups is not None and (named or at_rows is None):
         return plain(data.iloc[at_groups]), None
     if at_rows is None:
         raise _index_error(index, model.index, groups, named)
-    if at_groups is not None and len(index) not in (res.nobs, len(model.kept)):
+    if at_groups is not None and len(index) not in (res.nobs, model.rows.names.given):
         cure = "name it as the groups, or keep the rows of res.labels.index"
         raise InputError(f"the index of data fits rows and groups; {cure}")
     unit = None if groups is None else res.along_rows(np.arange(len(groups)))

@@ -11,6 +11,7 @@ import errno
 import os
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -89,13 +90,19 @@ class ScratchFile:
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self.folder = tempfile.gettempdir() if folder is None else os.fspath(folder)
         try:
-            self._file: Any = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+            with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+                self._hold(os.dup(file.fileno()))
         except OSError as error:
             raise InputError(
                 f"scratch={self.folder!r} cannot be written to ({error.strerror}); name a folder "
                 "that can"
             ) from error
         self.size = 0
+
+    def _hold(self, number: int) -> None:
+        """Keep the open file of a number until nobody needs it."""
+        self._number = number
+        self._close = weakref.finalize(self, os.close, number)
 
     def write(self, arrays: Sequence[Any]) -> int:
         """Append arrays, each filled up to a multiple of eight bytes; where they begin."""
@@ -106,14 +113,14 @@ class ScratchFile:
                 self._append(data)
                 self._append(bytes(-len(data) % 8))
         except OSError as error:
-            self._file.close()
+            self._close()
             raise self._full(error) from error
         return at
 
     def _append(self, data: Any) -> None:
         rest = memoryview(data)
         while len(rest):
-            done = self._file.write(rest)
+            done = os.write(self._number, rest)
             rest, self.size = rest[done:], self.size + done
 
     def _full(self, error: OSError) -> Exception:
@@ -128,22 +135,22 @@ class ScratchFile:
         """Fill memory with the bytes from a place on."""
         left = into.data
         while len(left):
-            done = os.preadv(self._file.fileno(), [left], at)
+            done = os.preadv(self._number, [left], at)
             if not done:
                 raise OSError(errno.EIO, "the scratch file has been cut short")
             left, at = left[done:], at + done
 
     def __getstate__(self) -> dict[str, Any]:
         """How another process finds the file while this one has it open."""
-        where = f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+        where = f"/proc/{os.getpid()}/fd/{self._number}"
         return {"where": where, "size": self.size, "folder": self.folder}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Open the file of the process that has it."""
         self.folder, self.size = state["folder"], state["size"]
         try:
-            self._file = open(state["where"], "rb", buffering=0)  # noqa: SIM115
-            found = os.fstat(self._file.fileno()).st_size
+            self._hold(os.open(state["where"], os.O_RDONLY))
+            found = os.fstat(self._number).st_size
         except OSError:
             found = -1
         if found != self.size:

@@ -56,18 +56,28 @@ def concomitants(
             frozenset(),
             frozenset(used),
         )
+    check_terms(formula, terms)
+    check_concomitants(z, terms, index)
+    return design, z
+
+
+def check_terms(formula: Any, terms: tuple[str, ...]) -> None:
+    """Refuse concomitants without columns, or with names that repeat."""
     if not terms:
         raise InputError(f"concomitant={formula!r} has no columns; leave it out, or name some")
     repeated = {term for term in terms if terms.count(term) > 1}
     if repeated:
         raise InputError(f"concomitant has columns with the same name: {', '.join(repeated)}")
+
+
+def check_concomitants(z: Array, terms: tuple[str, ...], index: pd.Index) -> None:
+    """Refuse infinite concomitants."""
     row, column = np.nonzero(~np.isfinite(z))
     if row.size:
         raise InputError(
             f"concomitant {terms[column[0]]} is infinite in row {plain_value(index[row[0]])!r}; "
             "drop or correct it"
         )
-    return design, z
 
 
 def _from_array(values: Any) -> tuple[tuple[str, ...], Array]:

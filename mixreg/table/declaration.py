@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Any, Self
@@ -13,39 +14,30 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.sources import in_memory
-from mixreg.sources.tasks import count_labelled
 from mixreg.sources.threads import keep_memory, one_thread
 from mixreg.table import concomitant as gates
 from mixreg.table import design as designs
 from mixreg.table import frames
 from mixreg.table.arguments import called
 from mixreg.table.checks import (
-    absent_terms,
-    check_attributes,
-    check_differences,
-    check_k,
-    check_rows,
-    shared_terms,
     subset_mask,
     yes_or_no,
 )
 from mixreg.table.columns import as_arrays, formula_names
-from mixreg.table.own_rows import NamesAtHand, OwnRows
+from mixreg.table.files import is_files
+from mixreg.table.own_rows import NamesAtHand
 from mixreg.table.parts import ModelParts
-from mixreg.table.prepared import prepared
 from mixreg.table.responses import (
     Given,
     families_of,
-    joint_design,
-    make_responses,
     of_responses,
     read_formulas,
     resolved,
     side_by_side,
-    standard_coordinates,
 )
 from mixreg.table.rows import RowColumns, declare, known_by_group, whole_sets
-from mixreg.table.spec import Spec
+from mixreg.table.settled import settled
+from mixreg.table.streamed import Streamed, read_files
 
 Array = NDArray[np.float64]
 
@@ -100,7 +92,7 @@ class Declaration(ModelParts):
         if concomitant is not None:
             gate = gates.concomitants(concomitant, None, None, table.kept, table.index)
         self._declare(
-            [Given(design, table, columns, given.names(), made)], gate, k, shared, only, noise
+            [Given(design, made, given.names(), table, columns)], gate, k, shared, only, noise
         )
 
     @classmethod
@@ -128,6 +120,8 @@ class Declaration(ModelParts):
         missing: str = "drop",
         equal_variance: bool = False,
         variance_ratio: float = 1e-4,
+        scratch: str | os.PathLike[str] | None = None,
+        sort: bool = False,
         eval_env: int = 0,
     ) -> Self:
         """Declare a mixture of regressions by a formula.
@@ -141,11 +135,13 @@ class Declaration(ModelParts):
             each of several responses that share a label and are independent
             given it; terms are then named `"y: x1"`, family and link may be
             lists, and offset, exposure and trials are dicts by response.
-        data : DataFrame or another table, optional
+        data : DataFrame, another table, or files, optional
             Of pandas, polars (LazyFrames too), Arrow or DuckDB; see docs/data.md.
-            The columns that are named are read. Rows that pandas has no index
-            for are numbered from 0. Without data, names are looked up where this
-            is called.
+            Or Parquet, Feather or CSV files of any size: a path, a pattern such as
+            "sales/*.parquet", a folder, a list of paths, a pyarrow dataset; see
+            docs/scaling.md. The columns that are named are read. Rows that pandas has
+            no index for are numbered from 0. Without data, names are looked up where
+            this is called.
         k : int
             Number of components.
         groups, weights, choice_set, known_labels, offset, exposure, trials : optional
@@ -158,6 +154,11 @@ class Declaration(ModelParts):
             What to do with rows that have missing values.
         family, link, shared, only, noise, equal_variance, variance_ratio
             See `MixReg`.
+        scratch : path, optional
+            With files: the folder for a scratch file, which takes 8 bytes for every
+            value of the design, and is gone with the model. The system's own if None.
+        sort : bool
+            With files and groups: bring the rows of each group together first.
         eval_env : int
             Frames to go up when looking for names; 0 is the caller.
 
@@ -178,6 +179,25 @@ class Declaration(ModelParts):
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         each = of_responses(given, formulas)
         names = needed_names(formulas, concomitant, subset, vars(given))
+        if is_files(data):
+            read = read_files(
+                data,
+                formulas,
+                families,
+                each,
+                concomitant,
+                environment,
+                names,
+                k,
+                yes_or_no("noise", noise),
+                missing,
+                subset,
+                scratch,
+                yes_or_no("sort", sort),
+            )
+            return cls._of_stream(read, k, shared, only, noise)
+        if scratch is not None or sort:
+            raise InputError("scratch= and sort= are for data in files; leave them out")
         frame = None if data is None else frames.as_data(data, names)
         columns, usable = resolved(each, frame, environment.namespace)
         if subset is not None:
@@ -205,6 +225,14 @@ class Declaration(ModelParts):
         model._declare(parts, gate, k, shared, only, noise)
         return model
 
+    @classmethod
+    @one_thread()
+    def _of_stream(cls, read: Streamed, k: Any, shared: Any, only: Any, noise: bool) -> Self:
+        spec, rows = settled(
+            read.asked, read.raw, read.trials, read.gate, read.names, k, shared, only, bool(noise)
+        )
+        return cls.from_spec(spec, rows)
+
     @one_thread()
     def _declare(
         self,
@@ -215,36 +243,19 @@ class Declaration(ModelParts):
         only: Any,
         noise: bool,
     ) -> None:
-        names, noise = given[0].names, yes_or_no("noise", noise)
         z = None if gate is None else gate[1]
+        noise = yes_or_no("noise", noise)
+        if any(len(g.table.y) == 0 for g in given):
+            raise InputError(
+                "every choice set has a missing value; fill them, or drop alternatives"
+            )
         parts = [declare(g.table, g.columns, g.family, z, k, noise) for g in given]
-        k = min(check_k(k, in_memory(part.block)) for part in parts)
-        rows = side_by_side([part.block for part in parts])
-        change = prepared([g.family for g in given])
-        source = raw = in_memory(rows)
-        if change.changes(rows):
-            source = in_memory(change(rows))
-        design = joint_design(given)
-        check_attributes(design, source)
-        common = shared_terms(shared, design)
-        self.spec = spec = Spec(
-            k,
-            make_responses(given, raw, [part.block.trials is not None for part in parts]),
-            common,
-            absent_terms(only, design, common, k),
-            None if gate is None else gate[0],
-            noise,
-            source.sweep(count_labelled) > 0,
-            names["groups"] or names["choice_set"],
-        )
-        check_differences(k, design, common, spec.family)
-        check_rows(spec.layout, source, spec.family)
+        raw = in_memory(side_by_side([part.block for part in parts]))
         table = given[0].table
-        self._rows = OwnRows(
-            source,
-            raw,
-            standard_coordinates(source, spec.family, spec.layout),
-            NamesAtHand(parts[0].units, table.index, table.kept),
+        names = NamesAtHand(parts[0].units, table.index, table.kept)
+        trials = [part.block.trials is not None for part in parts]
+        self.spec, self._rows = settled(
+            given, raw, trials, None if gate is None else gate[0], names, k, shared, only, noise
         )
 
 

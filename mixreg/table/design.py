@@ -162,23 +162,14 @@ def from_formula(
             left_info, whole_info, index = left.design_info, right.design_info, left.index
         else:
             (left_info, whole_info), index = learn(formula, rows, environment), rows.index
-        _check_response(formula, left_info, counts)
+        check_response(formula, left_info, counts)
         right_info = whole_info if intercept else without_intercept(whole_info)
         if rows is not None:
             left, right = make(left_info, right_info, rows)
     except patsy.PatsyError as error:
         raise formula_error(error, columns) from error
     inside = column_like(names, environment) if rows is None else set(rows.frame.columns)
-    left_columns, right_columns = frozenset(left_names & inside), frozenset(right_names & inside)
-    design = Design(
-        tuple(right_info.column_names),
-        " + ".join(left_info.column_names),
-        formula,
-        make_recipe(left_info, left_columns),
-        make_recipe(right_info, right_columns),
-        left_columns,
-        right_columns,
-    )
+    design = make_design(formula, left_info, right_info, left_names & inside, right_names & inside)
     x = np.asarray(right if rows is not None else right[right_info.column_names], dtype=float)
     y, trials = successes(np.asarray(left, dtype=float), index)
     kept = None if rows is None else rows.kept
@@ -193,6 +184,22 @@ def from_formula(
         trials = None if trials is None else trials[kept]
     return design, finish(
         Table(x, y, index, kept, trials), design.terms, design.response, design.right, missing
+    )
+
+
+def make_design(
+    formula: str, left: Any, right: Any, left_names: set[str], right_names: set[str]
+) -> Design:
+    """A design of what patsy learnt of both sides, and the columns that they are made of."""
+    left_columns, right_columns = frozenset(left_names), frozenset(right_names)
+    return Design(
+        tuple(right.column_names),
+        " + ".join(left.column_names),
+        formula,
+        make_recipe(left, left_columns),
+        make_recipe(right, right_columns),
+        left_columns,
+        right_columns,
     )
 
 
@@ -237,12 +244,17 @@ def _usable_rows(
         raise InputError(
             "data has no rows left; check that the frame is not empty, and missing values"
         )
-    left = [name for name in frame.columns if name in left_names]
-    yes_no = [name for name in left if pd.api.types.infer_dtype(frame[name]) == "boolean"]
-    return KeptRows(frame, kept, frozenset(yes_no))
+    return KeptRows(frame, kept, yes_no_columns(frame, left_names))
 
 
-def _check_response(formula: str, info: Any, counts: bool) -> None:
+def yes_no_columns(frame: pd.DataFrame, names: set[str]) -> frozenset[str]:
+    """Those of the named columns that hold yes and no."""
+    there = [name for name in frame.columns if name in names]
+    return frozenset(n for n in there if pd.api.types.infer_dtype(frame[n]) == "boolean")
+
+
+def check_response(formula: str, info: Any, counts: bool) -> None:
+    """Refuse a left side that is not one number."""
     categorical = any(factor.type == "categorical" for factor in info.factor_infos.values())
     names, (left, _, right) = info.column_names, formula.partition("~")
     left, right = left.strip(), right.strip()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.families import Family
+from mixreg.sources import Source
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
@@ -26,9 +27,9 @@ class Prepared:
 
     moved: tuple[bool, ...]
 
-    def changes(self, block: Block) -> bool:
-        """Whether anything becomes of a block."""
-        return block.opens is not None or (block.offset is not None and any(self.moved))
+    def changes(self, rows: Source) -> bool:
+        """Whether anything becomes of such rows."""
+        return rows.has("opens") or (rows.has("offset") and any(self.moved))
 
     def __call__(self, block: Block) -> Block:
         """The block as it is fitted."""

@@ -42,25 +42,35 @@ BY_RESPONSE = ("offset", "exposure", "trials")
 
 
 @dataclass(frozen=True)
-class Given:
-    """A response as the user gave it.
+class Asked:
+    """A response as it was asked for.
 
     Attributes
     ----------
     design : Design
-    table : Table
-    columns : RowColumns
-        Resolved.
-    names : dict
-        Names of those columns.
     family : Family
+    names : dict
+        Names of columns such as offset and trials.
     """
 
     design: designs.Design
+    family: Family
+    names: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Given(Asked):
+    """A response with its rows.
+
+    Attributes
+    ----------
+    table : Table
+    columns : RowColumns
+        Resolved.
+    """
+
     table: designs.Table
     columns: RowColumns
-    names: dict[str, Any]
-    family: Family
 
 
 @dataclass(frozen=True)
@@ -162,7 +172,7 @@ def read_formulas(
         )
     parts = zip(read, columns, names, families, strict=True)
     return [
-        Given(design, whole_sets(table, own, family), own, name, family)
+        Given(design, family, name, whole_sets(table, own, family), own)
         for (design, table), own, name, family in parts
     ]
 
@@ -174,7 +184,7 @@ def resolved(given: Sequence[RowColumns], frame: pd.DataFrame | None, namespace:
     return columns, np.logical_and.reduce(masks) if masks else None
 
 
-def joint_design(given: Sequence[Given] | Sequence[Response]) -> designs.Design:
+def joint_design(given: Sequence[Asked] | Sequence[Response]) -> designs.Design:
     """Terms of all responses, with their names: `yp: x`."""
     if len(given) == 1:
         return given[0].design
@@ -192,7 +202,7 @@ def joint_design(given: Sequence[Given] | Sequence[Response]) -> designs.Design:
 
 
 def make_responses(
-    given: Sequence[Given], rows: Source, trials: Sequence[bool]
+    given: Sequence[Asked], rows: Source, trials: Sequence[bool]
 ) -> tuple[Response, ...]:
     """The responses, where their regressors are, and the range of each."""
     ranges = rows.sweep(response_ranges)

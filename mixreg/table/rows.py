@@ -218,10 +218,14 @@ def whole_sets(table: Table, columns: RowColumns, family: Family) -> Table:
         keys["group"] = np.asarray(columns.groups)
     codes = keys.groupby(list(keys), sort=False, dropna=False).ngroup().to_numpy()
     whole = ~np.isin(codes, codes[~table.kept])
-    if not whole.any():
-        raise InputError("every choice set has a missing value; fill them, or drop alternatives")
-    keep = whole[table.kept]
-    return replace(table, x=table.x[keep], y=table.y[keep], index=table.index[keep], kept=whole)
+    return chosen_rows(table, whole)
+
+
+def chosen_rows(table: Table, kept: NDArray[np.bool_]) -> Table:
+    """Some of the rows of a table, as a mask of all rows given."""
+    keep = kept[table.kept]
+    trials = None if table.trials is None else table.trials[keep]
+    return Table(table.x[keep], table.y[keep], table.index[keep], kept, trials)
 
 
 def in_sets(block: Block, codes: NDArray[np.intp], index: Any) -> Block:
@@ -278,15 +282,6 @@ def known_codes(
         raise InputError(
             f"known_labels is {shown} {_where(bad[0], units, table)}; "
             f"allowed are {least}..{k}, and missing where the label is not known"
-        )
-    if missing.all():
-        if units.labels is None and pd.isna(np.asarray(labels)).all():
-            raise InputError("known_labels are all missing; give some, or leave the argument out")
-        what = "rows" if units.labels is None else "groups"
-        raise InputError(
-            f"known_labels names no {what} that are used: labels are missing, or their rows were "
-            f"left out by subset= or for missing values. Name {what} that are used, or leave the "
-            "argument out"
         )
     codes = np.where(missing, -1, np.where(numeric == 0, k, numeric - 1))
     return np.asarray(units.to_units(codes, "known_labels vary"), dtype=np.intp)

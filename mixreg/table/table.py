@@ -47,9 +47,25 @@ def finish(
 ) -> Table:
     """Drop rows that became NaN under transforms; refuse infinite ones and empty levels."""
     table = _without_nan(table, terms, response, missing)
-    x, y, index = table.x, table.y, table.index
-    if len(y) == 0:
+    if len(table.y) == 0:
         raise InputError("data has no rows left; every row has a missing value")
+    largest = check_finite(table, terms, response)
+    if right is not None:
+        _refuse_unused_levels({terms[i] for i in np.flatnonzero(largest == 0)}, right)
+    return replace(table, x=np.ascontiguousarray(table.x), y=np.ascontiguousarray(table.y))
+
+
+def finish_part(table: Table, terms: tuple[str, ...], response: str, missing: str) -> Table:
+    """The same of a part of the rows, which may be empty and lack levels."""
+    table = _without_nan(table, terms, response, missing)
+    if len(table.y):
+        check_finite(table, terms, response)
+    return table
+
+
+def check_finite(table: Table, terms: tuple[str, ...], response: str) -> Array:
+    """Refuse infinite values; the largest of each column, (p,)."""
+    x, y, index = table.x, table.y, table.index
     if x.shape[1] == 0:
         raise InputError("the design has no columns; put at least '1' right of '~'")
     if not np.isfinite(y).all():
@@ -68,9 +84,7 @@ def finish(
         raise InputError(
             f"column {terms[column]} is infinite in row {row!r} (log of zero?); drop or correct it"
         )
-    if right is not None:
-        _refuse_unused_levels({terms[i] for i in np.flatnonzero(largest == 0)}, right)
-    return replace(table, x=np.ascontiguousarray(x), y=np.ascontiguousarray(y))
+    return np.asarray(largest)
 
 
 def _without_nan(table: Table, terms: tuple[str, ...], response: str, missing: str) -> Table:

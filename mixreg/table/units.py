@@ -180,6 +180,4 @@ def _check_weights(weight: Any, index: pd.Index) -> Array:
         raise InputError(
             f"weights must be finite and not negative; row {row!r} has {weight[bad[0]]:g}"
         )
-    if not weight.any():
-        raise InputError("weights are all zero; give some rows a positive weight")
     return weight

@@ -1,0 +1,191 @@
+"""Rows in files give the numbers of the same rows in memory."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import mixreg
+from mixreg import InputError, MixReg, NotAvailableError
+from mixreg.jobs import solve
+from mixreg.sources import scratch
+from mixreg.table import files
+from tests.test_chunks import CASES, assert_same, close, table
+
+SEEN = 160
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Chunks, blocks and samples of few rows, so that a small table is a large one."""
+    monkeypatch.setattr(files, "CHUNK_ROWS", 50)
+    monkeypatch.setattr(scratch, "block_rows", lambda p: 32)
+    monkeypatch.setattr(solve, "searched_rows", lambda p: SEEN)
+
+
+def in_files(data: pd.DataFrame, folder) -> str:
+    """The table in two Parquet files."""
+    data.iloc[:131].to_parquet(folder / "1.parquet")
+    data.iloc[131:].to_parquet(folder / "2.parquet")
+    return str(folder / "*.parquet")
+
+
+def both(data, folder, case, k=2, **options):
+    """The fit of rows in memory, and of the same rows in files."""
+    formula, declared, fit = case
+    fit = {"n_init": 2, **fit, **options}
+    return [
+        MixReg.from_formula(formula, given, k=k, **declared).fit(**fit)
+        for given in (data, in_files(data, folder))
+    ]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", CASES)
+def test_files_and_memory_agree(name, tmp_path):
+    memory, far = both(table(), tmp_path, CASES[name])
+    assert far.model.source.rows > SEEN
+    assert_same(far, memory)
+    assert far.model.loglike(far.params) == pytest.approx(memory.model.loglike(far.params))
+    assert_array_equal(far.labels.index, memory.labels.index)
+
+
+@pytest.mark.usefixtures("small")
+def test_formulas_learn_from_all_chunks(tmp_path):
+    data = table()
+    rng = np.random.default_rng(1)
+    data["region"] = np.sort(rng.choice(["north", "south", "east"], len(data)))
+    data["yes"] = rng.random(len(data)) < 0.5
+    formula = "y ~ C(region) + center(x1) + standardize(x2) + bs(offset, df=4) + yes"
+    case = (formula, {"concomitant": "~ age + C(region)"}, {})
+    memory, far = both(data, tmp_path, case)
+    assert_same(far, memory)
+    new = data.head(20)
+    close(far.predict(new), memory.predict(new))
+    close(far.predict(new, "posterior"), memory.predict(new, "posterior"))
+
+
+@pytest.mark.usefixtures("small")
+def test_missing_values_are_left_out_of_files_too(tmp_path):
+    data = table()
+    for i, name in enumerate(["x1", "y", "age", "weight"]):
+        data.loc[data.index[7 + 11 * i :: 97], name] = np.nan
+    data["count"] = data["count"].astype("Int64")
+    data.loc[[3, 300], "count"] = pd.NA
+    case = (["y ~ x1 + x2", "count ~ x1"], {"family": ["gaussian", "poisson"]}, {})
+    memory, far = both(data, tmp_path, case)
+    assert_same(far, memory)
+    assert memory.nobs < len(data)
+    assert_array_equal(far.labels.index, memory.labels.index)
+    assert far.fitted.tally.given == memory.fitted.tally.given == len(data)
+    case = ("y ~ np.log(x1)", {"concomitant": "~ age", "weights": "weight"}, {})
+    with np.errstate(invalid="ignore"):
+        memory, far = both(data, tmp_path, case)
+    assert_same(far, memory)
+    with pytest.raises(InputError, match=r"missing values in x1 \("):
+        MixReg.from_formula("y ~ x1", in_files(data, tmp_path), k=2, missing="raise")
+    with pytest.raises(InputError, match=r"missing values in weights"):
+        MixReg.from_formula(
+            "wide ~ x2", in_files(data, tmp_path), k=2, weights="weight", missing="raise"
+        )
+
+
+@pytest.mark.usefixtures("small")
+def test_what_users_ask_of_results_of_files(tmp_path):
+    data = table()
+    case = ("y ~ x1 + x2", {"groups": "group", "weights": "weight", "offset": "offset"}, {})
+    memory, far = both(data, tmp_path, case)
+    for name in ("group_labels", "group_posterior", "labels", "posterior", "weights", "params"):
+        one, other = getattr(far, name), getattr(memory, name)
+        assert_array_equal(one.index, other.index)
+        close(one, other)
+    close(far.importance().drop(columns="overall"), memory.importance().drop(columns="overall"))
+    close(far.predict(), memory.predict())
+    close(far.predict(which="component"), memory.predict(which="component"))
+    pd.testing.assert_frame_equal(far.simulate(3), memory.simulate(3))
+    aside = far.params + 0.1
+    close(far.model.score(aside), memory.model.score(aside))
+    close(far.bootstrap(5, "group", n_jobs=1).draws, memory.bootstrap(5, "group", n_jobs=1).draws)
+    close(far.profile(data[["age"]]).table, memory.profile(data[["age"]]).table)
+    assert str(far.summary()).replace("files", "") == str(memory.summary())
+
+
+@pytest.mark.usefixtures("small")
+def test_results_of_files_are_copied_pickled_and_saved(tmp_path):
+    data = table()
+    far = MixReg.from_formula("y ~ x1", in_files(data, tmp_path), k=2, groups="group").fit(n_init=2)
+    for twin in (copy.deepcopy(far), pickle.loads(pickle.dumps(far))):
+        close(twin.posterior, far.posterior)
+        close(twin.model.loglike(far.params), far.llf)
+    far.save(tmp_path / "fit.mixreg")
+    loaded = mixreg.load(tmp_path / "fit.mixreg")
+    assert_array_equal(loaded.group_labels, far.group_labels)
+    close(loaded.predict(data), far.predict(data))
+    far.remove_data()
+    assert_array_equal(loaded.group_labels, far.group_labels)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"groups": np.zeros(320)}, "groups is an array, but data in files"),
+        ({"weights": "wait"}, "weights='wait' is not a column of the data; columns are x1"),
+        ({"concomitant": "~ old"}, "the formula names 'old', which is not a column"),
+        ({"subset": "x1 > 100"}, "no rows"),
+        ({"k": 400}, "k=400 is more than the 320 rows"),
+        ({"known_labels": {1: 1}}, "known_labels as a dict needs groups="),
+        ({"scratch": "nowhere/at/all"}, "scratch='nowhere/at/all' cannot be written to"),
+    ],
+)
+def test_what_files_cannot_do_is_told(options, message, tmp_path):
+    where = in_files(table(), tmp_path)
+    with pytest.raises(InputError, match=message):
+        MixReg.from_formula("y ~ x1", where, **{"k": 2, **options})
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("term", ["I(x1 - np.mean(x1))", "np.cumsum(x1)"])
+def test_terms_that_look_at_other_rows_are_refused(term, tmp_path):
+    with pytest.raises(InputError, match="looks at rows beside its own"):
+        MixReg.from_formula(f"y ~ {term}", in_files(table(), tmp_path), k=2)
+
+
+@pytest.mark.usefixtures("small")
+def test_arrays_beside_rows_in_files_are_refused(tmp_path):
+    far = MixReg.from_formula("y ~ x1", in_files(table(), tmp_path), k=2)
+    with pytest.raises(NotAvailableError, match="rows that are not in memory"):
+        far.fit(init=np.ones(320))
+    outside = np.zeros(320)
+    with pytest.raises(InputError, match="'outside', an array that is no column"):
+        MixReg.from_formula("y ~ x1 + outside", in_files(table(), tmp_path), k=2)
+    assert len(outside) == 320
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("at", [10, 248])
+def test_groups_that_do_not_lie_together_are_named(at, tmp_path):
+    data = table()
+    data.loc[at, "group"] = 0
+    where = in_files(data, tmp_path)
+    message = rf"group 0 of 'group' is at row 0 and again at row {at}, .*sort=True.*ORDER BY group"
+    with pytest.raises(InputError, match=message):
+        MixReg.from_formula("y ~ x1", where, k=2, groups="group")
+    far = MixReg.from_formula("y ~ x1", where, k=2, groups="group", sort=True).fit(n_init=4)
+    memory = MixReg.from_formula("y ~ x1", data, k=2, groups="group").fit(n_init=4)
+    assert_allclose(far.llf, memory.llf, rtol=1e-9)
+    assert_array_equal(far.group_labels.sort_index(), memory.group_labels.sort_index())
+    assert_array_equal(far.labels.sort_index(), memory.labels)
+
+
+@pytest.mark.usefixtures("small")
+def test_weights_of_proportions_are_trials_in_files_too(tmp_path):
+    data = table()
+    # The first chunks have no proportion that is neither 0 nor 1.
+    data.loc[:150, "share"] = (data.share[:151] > 0.5).astype(float)
+    case = ("share ~ x1", {"family": "binomial", "weights": "trials"}, {})
+    memory, far = both(data, tmp_path, case)
+    assert_same(far, memory)
