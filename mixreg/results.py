@@ -25,6 +25,7 @@ from mixreg.report.drawing import simulate
 from mixreg.report.estimates import Estimates, check_alpha
 from mixreg.report.fitted import Fitted
 from mixreg.report.importance import importance
+from mixreg.report.labels import write_labels
 from mixreg.report.prediction import predict, read_new
 from mixreg.report.summary import make_summary
 from mixreg.table.checks import whole
@@ -104,6 +105,27 @@ class MixRegResults(Estimates):
         """What was found, with all of the groups that can be told without rows."""
         grouped = self.fitted.groups is not None
         return self.fitted.with_groups(self.unit_posterior) if grouped else self.fitted
+
+    def write_labels(self, path: Any, *, rows: bool = False) -> int:
+        """Write the label and the posterior of every row, or group, to a file.
+
+        Rows are met a block at a time, and nothing is held: for data that are not in
+        memory. The file has the name of the group (or the number of the row),
+        `component`, and `p1`, `p2`, ...; it is written in one step.
+
+        Parameters
+        ----------
+        path : str or path
+            Ends in .parquet, .feather or .csv, which says how it is written.
+        rows : bool
+            In a model with groups: a line for each row, not for each group.
+
+        Returns
+        -------
+        int
+            Lines that were written.
+        """
+        return write_labels(self, path, rows)
 
     # Predictions
 

@@ -189,3 +189,30 @@ def test_weights_of_proportions_are_trials_in_files_too(tmp_path):
     case = ("share ~ x1", {"family": "binomial", "weights": "trials"}, {})
     memory, far = both(data, tmp_path, case)
     assert_same(far, memory)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("suffix", ["parquet", "feather", "csv"])
+def test_labels_are_written_as_they_are_made(suffix, tmp_path):
+    read = getattr(pd, f"read_{suffix}")
+    data = table()
+    data.loc[[3, 100], "y"] = np.nan
+    memory, far = both(data, tmp_path, ("y ~ x1", {"groups": "group"}, {}))
+    for fit in (memory, far):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        path = tmp_path / "out" / f"labels.{suffix}"
+        assert fit.write_labels(path) == fit.ngroups
+        found = read(path)
+        assert list(found.columns) == ["group", "component", "p1", "p2"]
+        assert_array_equal(found["group"], memory.group_labels.index)
+        assert_array_equal(found["component"], memory.group_labels)
+        assert_allclose(found[["p1", "p2"]], memory.group_posterior, rtol=1e-9, atol=1e-12)
+        assert fit.write_labels(path, rows=True) == fit.nobs
+        found = read(path)
+        assert_array_equal(found["row"], memory.labels.index)
+        assert_array_equal(found["group"], data["group"].drop([3, 100]))
+        assert_array_equal(found["component"], memory.labels)
+    plain = MixReg.from_formula("y ~ x1", in_files(data, tmp_path), k=2).fit(n_init=2)
+    plain.write_labels(path)
+    assert_array_equal(read(path)["row"], plain.labels.index)
+    assert_array_equal(read(path)["component"], plain.labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,6 +49,10 @@ class RowNames(Protocol):
         """Rows from the order of the fit to the user's."""
         ...
 
+    def chunks(self) -> Iterator[tuple[Any, pd.Index | None]]:
+        """Labels of rows, and names of their groups, in the order of the fit."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class NamesAtHand:
@@ -80,6 +85,10 @@ class NamesAtHand:
     def unsort(self, values: Any) -> Any:
         """Rows from the order of the fit to the user's."""
         return self.units.unsort(values)
+
+    def chunks(self) -> Iterator[tuple[Any, pd.Index | None]]:
+        """Labels of rows, and names of their groups, in the order of the fit."""
+        yield self.units.sort(self.index), self.groups
 
 
 @dataclass(frozen=True, eq=False)

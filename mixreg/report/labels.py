@@ -1,0 +1,82 @@
+"""Labels of all rows or groups, written to a file as they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mixreg.estimators.expectation import Posterior
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
+from mixreg.report.estimates import Estimates
+from mixreg.sources.base import Parts, Standardised
+from mixreg.sources.block import Block
+from mixreg.table.writing import TableWriter
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Task: posterior of every unit, and its rows, (K + 1, units)."""
+
+    mixture: Mixture
+    hard: bool
+
+    def __call__(self, block: Block, params: Parameters) -> Parts:
+        """Process one block."""
+        posterior = Posterior(self.mixture, self.hard)(block, params).join()
+        sizes = np.broadcast_to(np.asarray(block.size), (1, block.units))
+        return Parts((np.concatenate([posterior, sizes]),))
+
+
+def write_labels(res: Estimates, path: Any, rows: bool = False) -> int:
+    """Write labels and posteriors to a file, piece by piece; how many were written.
+
+    See `MixRegResults.write_labels`.
+    """
+    model, fitted, count = res.model, res.fitted, 0
+    task = Labelled(model.problem().mixture, fitted.method == "altmin")
+    told = model.source.pieces(Standardised(task, fitted.whitening), fitted.standard)
+    names = model.rows.names.chunks()
+    with TableWriter(path) as writer:
+        for table in _tables(res, told, names, rows):
+            writer.write(table)
+            count += len(table)
+    return count
+
+
+def _tables(
+    res: Estimates, told: Iterator[Array], names: Iterator[Any], rows: bool
+) -> Iterator[pd.DataFrame]:
+    """What is said of units, beside what they are called."""
+    left = np.empty((len(res.classes) + 1, 0))
+    for index, groups in names:
+        wanted = len(index) if groups is None else len(groups)
+        while left.shape[1] < wanted:
+            left = np.concatenate([left, next(told)], axis=1)
+        yield _table(res, left[:, :wanted], index, groups, rows)
+        left = left[:, wanted:]
+
+
+def _table(
+    res: Estimates, told: Array, index: Any, groups: pd.Index | None, rows: bool
+) -> pd.DataFrame:
+    posterior, sizes = told[:-1], told[-1].astype(np.intp)
+    found: dict[str, Any] = {}
+    if groups is None:
+        found["row"] = np.asarray(index)
+    else:
+        key = res.spec.groups_name or "group"
+        found[key] = groups
+        if rows:
+            posterior = np.repeat(posterior, sizes, axis=1)
+            found = {"row": np.asarray(index), key: groups.repeat(sizes)}
+    found["component"] = res.classes.to_numpy()[posterior.argmax(axis=0)]
+    found |= {f"p{j}": values for j, values in zip(res.classes, posterior, strict=True)}
+    return pd.DataFrame(found)
