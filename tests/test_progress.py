@@ -11,8 +11,8 @@ import pytest
 from mixreg import MixReg, select_k
 from mixreg.errors import InputError
 from mixreg.inference.lrtest import lr_test
-from mixreg.jobs import progress
-from mixreg.jobs.progress import Bar, is_watched
+from mixreg.jobs import bar as progress
+from mixreg.jobs.bar import Bar, is_watched
 from tests.samples import lines
 
 FORMULA = "y ~ x1 + x2"

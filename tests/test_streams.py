@@ -1,7 +1,12 @@
 """Rows in files give the numbers of the same rows in memory."""
 
 import copy
+import gc
+import os
 import pickle
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -9,7 +14,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mixreg
-from mixreg import InputError, MixReg, NotAvailableError
+from mixreg import InputError, MixReg, NotAvailableError, select_k
+from mixreg.errors import FileFormatError
 from mixreg.jobs import solve
 from mixreg.sources import scratch
 from mixreg.table import files
@@ -216,3 +222,88 @@ def test_labels_are_written_as_they_are_made(suffix, tmp_path):
     plain.write_labels(path)
     assert_array_equal(read(path)["row"], plain.labels.index)
     assert_array_equal(read(path)["component"], plain.labels)
+
+
+FILL_UP = """
+import resource, signal, sys
+import pandas as pd
+from mixreg import InputError, MixReg
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    MixReg.from_formula("y ~ x1 + x2", sys.argv[1], k=2, scratch=sys.argv[2])
+except InputError as error:
+    print(error)
+"""
+
+
+def test_a_scratch_folder_that_fills_up_is_told_and_left_empty(tmp_path):
+    where = in_files(table(2_000), tmp_path)
+    place = tmp_path / "scratch"
+    place.mkdir()
+    run = [sys.executable, "-c", FILL_UP, where, str(place)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert f"the scratch folder '{place}' is full after 0.00 GB" in done.stdout
+    assert "name another with scratch='folder'" in done.stdout
+    assert list(place.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from mixreg import MixReg
+model = MixReg.from_formula("y ~ x1", sys.argv[1], k=2, scratch=sys.argv[2], groups="group",
+                            sort=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nothing_is_left_of_a_process_that_is_killed(tmp_path):
+    place = tmp_path / "scratch"
+    place.mkdir()
+    run = [sys.executable, "-c", KILLED, in_files(table(), tmp_path), str(place)]
+    assert subprocess.run(run, check=False).returncode == -signal.SIGKILL
+    assert list(place.iterdir()) == []
+
+
+def test_disk_is_given_back_when_a_model_goes(tmp_path):
+    model = MixReg.from_formula("y ~ x1", in_files(table(2_000), tmp_path), k=2)
+    number = len(os.listdir("/proc/self/fd"))
+    del model
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == number - 2
+
+
+@pytest.mark.usefixtures("small")
+def test_reading_is_told_by_a_bar(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("mixreg.jobs.bar.OFTEN", 0.0)
+    where = in_files(table(), tmp_path)
+    MixReg.from_formula("y ~ x1", where, k=2, progress=True)
+    shown = capsys.readouterr().err
+    assert "mixreg, reading" in shown
+    assert "320 rows" in shown
+    MixReg.from_formula("y ~ x1", where, k=2)
+    MixReg.from_formula("y ~ x1", where, k=2, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("small")
+def test_several_k_are_fitted_to_files_by_worker_processes(tmp_path):
+    data = table(1_000)
+    where = in_files(data, tmp_path)
+    memory = select_k("y ~ x1", data, range(1, 4), n_init=2, n_jobs=1)
+    for n_jobs in (1, 2):
+        far = select_k("y ~ x1", where, range(1, 4), n_init=2, n_jobs=n_jobs)
+        close(far.table["bic"], memory.table["bic"])
+
+
+@pytest.mark.usefixtures("small")
+def test_a_checkpoint_of_a_fit_to_files_is_taken_up(tmp_path):
+    data = table()
+    where, path = in_files(data, tmp_path), tmp_path / "fit.ckpt"
+    fits = [
+        MixReg.from_formula("y ~ x1", where, k=2).fit(n_init=2, checkpoint=path) for _ in range(2)
+    ]
+    assert_array_equal(fits[0].params, fits[1].params)
+    in_files(data.assign(y=data.y + 1e-9), tmp_path)
+    with pytest.raises(FileFormatError, match="the response differs"):
+        MixReg.from_formula("y ~ x1", where, k=2).fit(n_init=2, checkpoint=path)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from mixreg.inference.estimate import Estimate, fit_problem
+from mixreg.jobs.bar import Bar, is_wanted
 from mixreg.jobs.interrupt import OnInterrupt
 from mixreg.jobs.journal import Journal
 from mixreg.jobs.options import check_cov_type, cluster_codes
 from mixreg.jobs.problem import Options, Problem, Solution
-from mixreg.jobs.progress import Bar, Watch, is_wanted
+from mixreg.jobs.progress import Watch
 from mixreg.mixture.layout import Layout
 from mixreg.table.parts import ModelParts
 

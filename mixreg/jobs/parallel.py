@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from queue import Queue
 from typing import Any, TypeVar
 
-from mixreg.jobs.progress import Bar
+from mixreg.jobs.bar import Bar
 from mixreg.jobs.worker import Worker
 from mixreg.table.checks import whole
 

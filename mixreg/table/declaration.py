@@ -37,7 +37,7 @@ from mixreg.table.responses import (
 )
 from mixreg.table.rows import RowColumns, declare, known_by_group, whole_sets
 from mixreg.table.settled import settled
-from mixreg.table.streamed import Streamed, read_files
+from mixreg.table.streamed import Question, Streamed, read_files
 
 Array = NDArray[np.float64]
 
@@ -122,6 +122,7 @@ class Declaration(ModelParts):
         variance_ratio: float = 1e-4,
         scratch: str | os.PathLike[str] | None = None,
         sort: bool = False,
+        progress: bool | None = None,
         eval_env: int = 0,
     ) -> Self:
         """Declare a mixture of regressions by a formula.
@@ -159,6 +160,8 @@ class Declaration(ModelParts):
             value of the design, and is gone with the model. The system's own if None.
         sort : bool
             With files and groups: bring the rows of each group together first.
+        progress : bool, optional
+            With files: show a progress bar while they are read, as `fit` does.
         eval_env : int
             Frames to go up when looking for names; 0 is the caller.
 
@@ -180,11 +183,10 @@ class Declaration(ModelParts):
         each = of_responses(given, formulas)
         names = needed_names(formulas, concomitant, subset, vars(given))
         if is_files(data):
-            read = read_files(
-                data,
-                formulas,
-                families,
-                each,
+            question = Question(
+                tuple(formulas),
+                tuple(families),
+                tuple(each),
                 concomitant,
                 environment,
                 names,
@@ -192,9 +194,8 @@ class Declaration(ModelParts):
                 yes_or_no("noise", noise),
                 missing,
                 subset,
-                scratch,
-                yes_or_no("sort", sort),
             )
+            read = read_files(data, question, scratch, yes_or_no("sort", sort), progress)
             return cls._of_stream(read, k, shared, only, noise)
         if scratch is not None or sort:
             raise InputError("scratch= and sort= are for data in files; leave them out")

@@ -14,6 +14,7 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.families import Family
+from mixreg.jobs.bar import Bar
 from mixreg.sources import Source
 from mixreg.sources.scratch import ScratchFile, ScratchWriter
 from mixreg.table.buckets import together
@@ -48,72 +49,106 @@ class Streamed:
     names: FarNames
 
 
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of a table that is read piece by piece.
+
+    Attributes
+    ----------
+    formulas, families, columns : tuples
+        One of each for every response; columns are names.
+    concomitant : str or None
+    environment : EvalEnvironment
+        Where formulas look up functions.
+    names : set of str
+        What is named anywhere, columns among them.
+    k, noise, missing, subset
+        As in `MixReg.from_formula`.
+    """
+
+    formulas: tuple[str, ...]
+    families: tuple[Family, ...]
+    columns: tuple[RowColumns, ...]
+    concomitant: str | None
+    environment: EvalEnvironment
+    names: set[str]
+    k: Any
+    noise: bool
+    missing: str
+    subset: Any
+
+    @property
+    def key(self) -> str | None:
+        """The column that says what gets one label."""
+        own = self.columns[0]
+        return own.groups or own.choice_set
+
+    def check(self, there: tuple[str, ...]) -> None:
+        """Refuse what a table with these columns cannot answer."""
+        check_names(self.columns, there)
+        for formula in self.formulas:
+            refuse_arrays(set.union(*formula_names(formula)), there, self.environment)
+
+
 def read_files(
-    data: Any,
-    formulas: Sequence[str],
-    families: Sequence[Family],
-    columns: Sequence[RowColumns],
-    concomitant: str | None,
-    environment: EvalEnvironment,
-    names: set[str],
-    k: Any,
-    noise: bool,
-    missing: str,
-    subset: Any,
-    scratch: Any,
-    sort: bool,
+    data: Any, question: Question, scratch: Any, sort: bool, progress: bool | None
 ) -> Streamed:
     """Learn what formulas say of all chunks, then make their rows once, into a scratch file."""
     table = Files(data)
-    check_names(columns, table.columns)
-    for formula in formulas:
-        refuse_arrays(set.union(*formula_names(formula)), table.columns, environment)
-    wanted = [name for name in table.columns if name in names]
-    key = columns[0].groups or columns[0].choice_set
-
-    def chunks() -> Iterator[pd.DataFrame]:
-        return table.chunks(wanted, subset)
-
-    designs, gate = learn(formulas, families, columns, concomitant, chunks, table, environment)
-    columns = [
-        settle_trials(own, family, design, chunks)
-        for own, family, design in zip(columns, families, designs, strict=True)
-    ]
-    asked = tuple(
-        Asked(design, family, own.names())
-        for design, family, own in zip(designs, families, columns, strict=True)
-    )
-    maker = ChunkMaker(asked, tuple(columns), gate, k, noise, missing)
+    question.check(table.columns)
+    key = question.key
+    wanted = [name for name in table.columns if name in question.names]
     with ExitStack() as rooms:
+        bar = rooms.enter_context(Bar("mixreg", progress))
+
+        def chunks() -> Iterator[pd.DataFrame]:
+            return told(table.chunks(wanted, question.subset), bar)
+
+        maker = make_maker(question, chunks, table.columns)
         frames = chunks()
         if sort and key is not None:
             folder = rooms.enter_context(tempfile.TemporaryDirectory(dir=scratch))
-            frames = together(table, wanted, key, folder, subset)
+            frames = told(together(table, wanted, key, folder, question.subset), bar)
         return written(maker, whole_groups(frames, key), key, scratch, str(data))
 
 
+def told(frames: Iterator[pd.DataFrame], bar: Bar) -> Iterator[pd.DataFrame]:
+    """The same chunks, which a bar tells of."""
+    rows = 0
+    for frame in frames:
+        rows, bar.count = rows + len(frame), bar.count + 1
+        if bar.is_due():
+            bar.show("reading", f"{rows:,} rows")
+        yield frame
+
+
+def make_maker(question: Question, chunks: Frames, there: tuple[str, ...]) -> ChunkMaker:
+    """What makes rows of chunks, with all that formulas learn from them."""
+    designs, gate = learn(question, chunks, there)
+    parts = list(zip(designs, question.families, question.columns, strict=True))
+    columns = [settle_trials(own, family, design, chunks) for design, family, own in parts]
+    asked = [Asked(design, family, own.names()) for design, family, own in parts]
+    return ChunkMaker(
+        tuple(asked), tuple(columns), gate, question.k, question.noise, question.missing
+    )
+
+
 def learn(
-    formulas: Sequence[str],
-    families: Sequence[Family],
-    columns: Sequence[RowColumns],
-    concomitant: str | None,
-    chunks: Frames,
-    table: Files,
-    environment: EvalEnvironment,
+    question: Question, chunks: Frames, there: tuple[str, ...]
 ) -> tuple[list[Design], Design | None]:
     """What all formulas say, of the rows at which no other column is missing."""
 
     def usable() -> Iterator[pd.DataFrame]:
         for frame in chunks():
-            found = [named_columns(each, frame).usable() for each in columns]
+            found = [named_columns(each, frame).usable() for each in question.columns]
             masks = [mask for mask in found if mask is not None]
             yield frame[np.logical_and.reduce(masks)] if masks else frame
 
-    pairs = zip(formulas, families, strict=True)
-    designs = [learn_design(f, family, usable, table.columns, environment) for f, family in pairs]
-    if concomitant is None:
+    where, pairs = question.environment, zip(question.formulas, question.families, strict=True)
+    designs = [learn_design(formula, family, usable, there, where) for formula, family in pairs]
+    if question.concomitant is None:
         return designs, None
-    return designs, learn_gate(concomitant, usable, table.columns, environment)
+    return designs, learn_gate(question.concomitant, usable, there, where)
 
 
 def check_names(columns: Sequence[RowColumns], there: tuple[str, ...]) -> None:
