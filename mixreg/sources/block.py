@@ -23,8 +23,8 @@ ADDING_UP = 0.04
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """Some rows, whole groups only.
+class Columns:
+    """Arrays that run along some rows: whole groups only.
 
     A unit is what gets one label: a row, or a group of rows. Several responses (m of
     them) lie side by side: each has some columns of x, and a column of y.
@@ -116,12 +116,17 @@ class Block:
         """Units from `first` up to `last`, as views."""
         rows = units = slice(first, last)
         if self.starts is not None:
-            edges = np.append(self.starts, self.rows)[[first, last]]
-            rows = slice(int(edges[0]), int(edges[1]))
+            end = self.rows if last == len(self.starts) else int(self.starts[last])
+            rows = slice(int(self.starts[first]), end)
         parts = {name: _sliced(getattr(self, name), rows) for name in (*ROW_FIELDS, "pairs")}
         parts |= {name: _sliced(getattr(self, name), units) for name in UNIT_FIELDS}
         starts = None if self.starts is None else self.starts[units] - rows.start
         return Block(starts=starts, first=self.first + first, owners=self.owners, **parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Columns):
+    """Some rows, whole groups only: what a task is given."""
 
     def responses(self) -> list[tuple[Any, Block]]:
         """Each response by itself: where its regressors are, and a block of its own."""

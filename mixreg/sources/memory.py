@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,18 +12,17 @@ from numpy.typing import NDArray
 
 from mixreg.sources.base import Parts, Task, condensing_pays, pieces, sweep
 from mixreg.sources.block import (
-    ROW_FIELDS,
-    UNIT_FIELDS,
     Block,
+    Columns,
     GramBlock,
     condense,
     own_pairs,
     pair_spans,
 )
-from mixreg.sources.drawn import draw, known_hashes, rows_of, shuffled
+from mixreg.sources.drawn import draw, known_hashes, rows_of, shuffled, take
 from mixreg.sources.fingerprint import fingerprint
-from mixreg.sources.made import PIECE_ROWS, MadeRows, Rows, as_array, picked, room_beside, times
-from mixreg.sources.one_block import BlockSource, OfPlace, block_rows
+from mixreg.sources.made import PIECE_ROWS, MadeRows, as_array, picked, room_beside, times
+from mixreg.sources.one_block import BlockSource, OfPlace, block_rows, parts
 from mixreg.sources.repeats import distinct_rows, pass_cost, share_rows
 from mixreg.sources.standard import Whitening
 from mixreg.sources.threads import one_thread
@@ -33,56 +31,20 @@ Array = NDArray[np.float64]
 T = TypeVar("T")
 
 
-# All columns of a source but the regressors.
-OTHERS = tuple(name for name in (*ROW_FIELDS, *UNIT_FIELDS) if name != "x")
-
-
 @dataclass(frozen=True)
-class MemorySource:
+class MemorySource(Columns):
     """Rows in arrays, served in blocks that are views of them.
 
-    Nothing here writes to these arrays, which may be the user's own.
+    Nothing here writes to these arrays, which may be the user's own. Of large data, the
+    regressors of samples and those in standard coordinates are made block by block.
 
     Attributes
     ----------
-    x : (rows, p) array or MadeRows
-        Regressors; of large data, samples and standard coordinates are made block by block.
-    y : (rows,) array
-    weight : (units,) array or None
-        Case weights; None means 1.
-    starts : (units,) int array or None
-        First row of each group; rows of a group are contiguous.
-    offset, trials, opens, seen, owners, z, known, repeats, given, cluster
-        As in `Block`.
     origin : int
         Bytes of the regressors that these rows are a sample of; 0 if they are no sample.
     """
 
-    x: Rows
-    y: Array
-    weight: Array | None = None
-    starts: NDArray[np.intp] | None = None
-    offset: Array | None = None
-    trials: Array | None = None
-    opens: NDArray[np.bool_] | None = None
-    seen: NDArray[np.bool_] | None = None
-    owners: tuple[int, ...] | None = None
-    z: Array | None = None
-    known: NDArray[np.intp] | None = None
-    repeats: NDArray[np.intp] | None = None
-    given: Array | None = None
-    cluster: NDArray[np.intp] | None = None
     origin: int = 0
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.y.shape[0]
-
-    @property
-    def units(self) -> int:
-        """Number of rows or groups that get a label."""
-        return self.rows if self.starts is None else self.starts.shape[0]
 
     @property
     def columns(self) -> int:
@@ -116,43 +78,21 @@ class MemorySource:
         return float((self.weight * sizes).sum())
 
     @cached_property
-    def cuts(self) -> list[tuple[int, int, int, int]]:
-        """First and last unit, first and last row of each block."""
+    def cuts(self) -> list[tuple[int, int]]:
+        """First and last unit of each block."""
         per_block = block_rows(self.columns)
         if isinstance(self.x, MadeRows):
             # There are many blocks to share out, and each is one more array.
             per_block = max(1, per_block // 2)
-        if self.starts is None:
-            edges = [*range(0, self.rows, per_block), self.rows]
-            return [(a, b, a, b) for a, b in pairwise(edges)]
-        ends = np.append(self.starts[1:], self.rows)
-        cuts, unit = [], 0
-        while unit < self.units:
-            row = int(self.starts[unit])
-            last = max(unit + 1, int(np.searchsorted(ends, row + per_block, side="right")))
-            cuts.append((unit, last, row, int(ends[last - 1])))
-            unit = last
-        return cuts
+        return list(parts(self, per_block))
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks in order."""
         return map(self.block_at, self.cuts)
 
-    def block_at(self, cut: tuple[int, int, int, int]) -> Block:
+    def block_at(self, cut: tuple[int, int]) -> Block:
         """The block of a cut."""
-        unit, last, row, end = cut
-        starts = None if self.starts is None else self.starts[unit:last] - row
-        rows, units = slice(row, end), slice(unit, last)
-        return Block(self.x[rows], starts=starts, first=unit, **self._others(rows, units))
-
-    def _others(self, rows: Any, units: Any) -> dict[str, Any]:
-        """Arrays of some rows and the units they make up, but for the regressors."""
-        parts: dict[str, Any] = {"owners": self.owners}
-        for name in OTHERS:
-            values = getattr(self, name)
-            where = rows if name in ROW_FIELDS else units
-            parts[name] = None if values is None else values[where]
-        return parts
+        return self.cut(*cut)
 
     def without(self, *columns: str) -> MemorySource:
         """The same rows with columns left out."""
@@ -173,17 +113,15 @@ class MemorySource:
 
     def as_held(self) -> Block:
         """All rows as one block, whose regressors may yet be to be made."""
-        x: Any = self.x
-        everything = slice(None)
-        return Block(x, starts=self.starts, **self._others(everything, everything))
+        return Block(**columns_of(self))
 
     def take_units(self, units: NDArray[np.intp]) -> MemorySource:
         """Some units, whole groups, as a source of their own."""
-        rows, starts = units, None
-        if self.starts is not None:
-            rows, starts = rows_of(self.starts, self.rows, units)
-        x, others = picked(self.x, rows), self._others(rows, units)
-        return MemorySource(x, starts=starts, origin=self.origin or self.x.nbytes, **others)
+        rows = units if self.starts is None else rows_of(self.starts, self.rows, units)[0]
+        # The regressors of large data are not copied, but made when they are asked for.
+        x: Any = picked(self.x, rows)
+        some = replace(take(replace(self.as_held(), x=self.y), units), x=x)
+        return MemorySource(**columns_of(some), origin=self.origin or self.x.nbytes)
 
     def counting(self) -> MemorySource:
         """The units with a positive weight: the same source if these are all."""
@@ -207,7 +145,7 @@ class MemorySource:
 
     def standard(self, whitening: Whitening) -> MemorySource:
         """The rows in standard coordinates; many of them are made block by block."""
-        x = times(self.x, whitening.basis) if self.owners is None else self._of_each(whitening)
+        x: Any = self._of_each(whitening) if self.owners else times(self.x, whitening.basis)
         y, offset = whitening.standard_rows(self.y, self.offset)
         z = self.z if self.z is None or whitening.gate is None else self.z @ whitening.gate
         return replace(self, x=x, y=y, z=z, offset=offset, owners=whitening.standard_owners)
@@ -248,8 +186,12 @@ class MemorySource:
 
 def in_memory(block: Block) -> MemorySource:
     """Serve the arrays of one large block in small ones."""
-    others = {name: getattr(block, name) for name in OTHERS}
-    return MemorySource(block.x, starts=block.starts, owners=block.owners, **others)
+    return MemorySource(**columns_of(block))
+
+
+def columns_of(block: Columns) -> dict[str, Any]:
+    """All columns of a block, by name."""
+    return {field.name: getattr(block, field.name) for field in fields(Columns)}
 
 
 def with_repeats(source: MemorySource) -> MemorySource:

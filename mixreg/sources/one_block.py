@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mixreg.sources.base import Task, sweep
-from mixreg.sources.block import Block, GramBlock, SharedBlock, own_pairs
+from mixreg.sources.block import Block, Columns, GramBlock, SharedBlock, own_pairs
 from mixreg.sources.made import as_array
 
 T = TypeVar("T")
@@ -24,6 +24,20 @@ BLOCK_VALUES, BLOCK_ROWS, LEAST_ROWS = 160_000, 8_192, 256
 def block_rows(p: int) -> int:
     """Rows of a block with p columns."""
     return max(LEAST_ROWS, min(BLOCK_ROWS, BLOCK_VALUES // max(1, p)))
+
+
+def parts(block: Columns, rows: int) -> Iterator[tuple[int, int]]:
+    """First and last unit of parts of so many rows at most, but for groups that have more."""
+    if block.starts is None:
+        for first in range(0, block.rows, rows):
+            yield first, min(first + rows, block.rows)
+        return
+    ends, unit = np.append(block.starts[1:], block.rows), 0
+    while unit < block.units:
+        fits = int(np.searchsorted(ends, block.starts[unit] + rows, side="right"))
+        last = max(unit + 1, fits)
+        yield unit, last
+        unit = last
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.sources.base import Parts, Task, pieces, sweep
 from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block
-from mixreg.sources.one_block import OfPlace, block_rows
+from mixreg.sources.one_block import OfPlace, block_rows, parts
 from mixreg.sources.stream import Shape, StreamSource
 
 Array = NDArray[np.float64]
@@ -253,15 +253,3 @@ class ScratchWriter:
         assert self.columns is not None
         store = ScratchStore(self.file, self.columns, self.owners, tuple(self.places), self.shape)
         return StreamSource(store, self.shape)
-
-
-def parts(block: Block, rows: int) -> Iterator[tuple[int, int]]:
-    """First and last unit of parts of so many rows at most, but for groups that have more."""
-    starts = np.arange(block.units) if block.starts is None else block.starts
-    ends = np.append(starts[1:], block.rows)
-    unit = 0
-    while unit < block.units:
-        fits = int(np.searchsorted(ends, starts[unit] + rows, side="right"))
-        last = max(unit + 1, fits)
-        yield unit, last
-        unit = last

@@ -182,7 +182,7 @@ class Declaration(ModelParts):
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         each = of_responses(given, formulas)
         names = needed_names(formulas, concomitant, subset, vars(given))
-        if is_files(data):
+        if not isinstance(data, pd.DataFrame) and is_files(data):
             question = Question(
                 tuple(formulas),
                 tuple(families),
