@@ -220,7 +220,13 @@ class Csv:
         new = [name for name in names if name not in self._types]
         if new:
             with reading(self.name):
-                self._types |= self._settled(new)
+                found = self._settled(new)
+            for name in [name for name in new if str(found[name]) == "binary"]:
+                raise InputError(
+                    f"file {self.name!r} cannot be read: column {name!r} is no UTF-8 text. Write "
+                    "it anew, with encoding='utf-8'"
+                )
+            self._types |= found
         return {name: self._types[name] for name in names}
 
     def batches(
@@ -262,8 +268,6 @@ class Csv:
                 if found is None:
                     raise
                 name = self.columns[int(found[1])]
-                if types[name] == pa.string():  # bytes that are no text
-                    raise
                 types[name] = _next_type(types[name])
 
     def _reader(self, names: Sequence[str], types: dict[str, Any]) -> Any:
@@ -337,7 +341,7 @@ def _next_type(kind: Any) -> Any:
     import pyarrow as pa
 
     made = [pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s")]
-    made += [pa.timestamp("ns"), pa.float64(), pa.string()]
+    made += [pa.timestamp("ns"), pa.float64(), pa.string(), pa.binary()]
     return made[made.index(kind) + 1] if kind in made else made[0]
 
 
