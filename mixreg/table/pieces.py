@@ -148,7 +148,7 @@ class Ipc:
         self.name, self.keys, self._fragment = name, keys, fragment
         with reading(name):
             self._schema = fragment.physical_schema
-            self._rows = int(fragment.count_rows())  # of the batches' heads
+            self._rows = self._counted()
         self.columns = tuple(self._schema.names)
 
     def stamp(self) -> tuple[Any, ...]:
@@ -167,15 +167,26 @@ class Ipc:
         self, names: Sequence[str], size: int, keep: Any = None
     ) -> Iterator[tuple[int, Any]]:
         """All rows: the format has no statistics."""
+        with reading(self.name), self._opened() as stream:
+            yield from _numbered(_cut(self._batches(stream, names), size))
+
+    def _counted(self) -> int:
+        """Rows by the first column: Arrow's own count reads all of them."""
+        if not self._schema.names:
+            return 0
+        with self._opened() as stream:
+            return sum(batch.num_rows for batch in self._batches(stream, []))
+
+    def _batches(self, stream: Any, names: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
 
-        # No fields would be taken for all of them.
+        # No fields are taken for all of them. All columns of a mapped file cost nothing, whereas to
+        # choose some has Arrow load the whole batch.
         fields = [self._schema.get_field_index(name) for name in names] or [0]
-        options = pa.ipc.IpcReadOptions(included_fields=fields)
-        with reading(self.name), self._opened() as stream:
-            reader = pa.ipc.open_file(stream, options=options)
-            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            yield from _numbered(_cut(batches, size))
+        mapped = isinstance(stream, pa.MemoryMappedFile)
+        options = pa.ipc.IpcReadOptions(included_fields=[] if mapped else fields)
+        reader = pa.ipc.open_file(stream, options=options)
+        return (reader.get_batch(i) for i in range(reader.num_record_batches))
 
     def _opened(self) -> Any:
         import pyarrow as pa
