@@ -565,7 +565,8 @@ def test_a_truncated_file_is_named(tmp_path, suffix):
 def test_a_file_that_fails_in_the_middle_is_named(tmp_path, suffix):
     # Compressed pages, of which one is damaged.
     options = {"compression": "zstd"}
-    numbers = pa.table({"a": np.random.default_rng(0).integers(0, 9, 200_000)})
+    a = np.random.default_rng(0).integers(0, 9, 200_000)
+    numbers = pa.table({"first": np.zeros(200_000), "a": a})
     folder = write(tmp_path / "sales", numbers, suffix, **options)
     path = folder / f"part-2{suffix}"
     data = bytearray(path.read_bytes())
