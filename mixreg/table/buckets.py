@@ -27,6 +27,8 @@ from mixreg.table.kinds import ROW
 
 # Rows that are held at once, and files that are open at once.
 LIMIT_ROWS, MOST_BUCKETS = 1_000_000, 128
+# The hash of what is missing; that of the number 0 is 0.
+NO_GROUP = np.uint64(0x9E3779B97F4A7C15)
 # Hashes have so many digits of that many values.
 DEEPEST = 8
 Codes = NDArray[np.intp]
@@ -217,7 +219,7 @@ def hashed(values: pd.Series) -> NDArray[np.uint64]:
     plain = plain + 0.0 if plain.dtype.kind == "f" else plain  # -0.0 equals 0.0
     plain = plain if plain.dtype.kind in "fiubmM" else plain.astype(object)
     known = pd.util.hash_array(plain, categorize=False)
-    return np.append(known, np.uint64(0))[codes]  # what is missing has the last one
+    return np.append(known, NO_GROUP)[codes]  # what is missing has the code -1
 
 
 def _cuts(ends: Codes, rows: int, size: int) -> Iterator[tuple[int, int]]:

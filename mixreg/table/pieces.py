@@ -148,7 +148,7 @@ class Ipc:
         self.name, self.keys, self._fragment = name, keys, fragment
         with reading(name):
             self._schema = fragment.physical_schema
-            self._rows = int(fragment.count_rows())  # of the batches' heads
+            self._rows = self._counted()
         self.columns = tuple(self._schema.names)
 
     def stamp(self) -> tuple[Any, ...]:
@@ -167,15 +167,26 @@ class Ipc:
         self, names: Sequence[str], size: int, keep: Any = None
     ) -> Iterator[tuple[int, Any]]:
         """All rows: the format has no statistics."""
+        with reading(self.name), self._opened() as stream:
+            yield from _numbered(_cut(self._batches(stream, names), size))
+
+    def _counted(self) -> int:
+        """Rows by the first column: Arrow's own count reads all of them."""
+        if not self._schema.names:
+            return 0
+        with self._opened() as stream:
+            return sum(batch.num_rows for batch in self._batches(stream, []))
+
+    def _batches(self, stream: Any, names: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
 
-        # No fields would be taken for all of them.
+        # No fields are taken for all of them. All columns of a mapped file cost nothing, whereas to
+        # choose some has Arrow load the whole batch.
         fields = [self._schema.get_field_index(name) for name in names] or [0]
-        options = pa.ipc.IpcReadOptions(included_fields=fields)
-        with reading(self.name), self._opened() as stream:
-            reader = pa.ipc.open_file(stream, options=options)
-            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            yield from _numbered(_cut(batches, size))
+        mapped = isinstance(stream, pa.MemoryMappedFile)
+        options = pa.ipc.IpcReadOptions(included_fields=[] if mapped else fields)
+        reader = pa.ipc.open_file(stream, options=options)
+        return (reader.get_batch(i) for i in range(reader.num_record_batches))
 
     def _opened(self) -> Any:
         import pyarrow as pa
@@ -220,7 +231,13 @@ class Csv:
         new = [name for name in names if name not in self._types]
         if new:
             with reading(self.name):
-                self._types |= self._settled(new)
+                found = self._settled(new)
+            for name in [name for name in new if str(found[name]) == "binary"]:
+                raise InputError(
+                    f"file {self.name!r} cannot be read: column {name!r} is no UTF-8 text. Write "
+                    "it anew, with encoding='utf-8'"
+                )
+            self._types |= found
         return {name: self._types[name] for name in names}
 
     def batches(
@@ -262,8 +279,6 @@ class Csv:
                 if found is None:
                     raise
                 name = self.columns[int(found[1])]
-                if types[name] == pa.string():  # bytes that are no text
-                    raise
                 types[name] = _next_type(types[name])
 
     def _reader(self, names: Sequence[str], types: dict[str, Any]) -> Any:
@@ -337,7 +352,7 @@ def _next_type(kind: Any) -> Any:
     import pyarrow as pa
 
     made = [pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s")]
-    made += [pa.timestamp("ns"), pa.float64(), pa.string()]
+    made += [pa.timestamp("ns"), pa.float64(), pa.string(), pa.binary()]
     return made[made.index(kind) + 1] if kind in made else made[0]
 
 
