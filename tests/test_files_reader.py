@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from mixreg import InputError
+from mixreg.reading.buckets import together
+from mixreg.reading.files import Files, is_files
+from mixreg.reading.writing import TableWriter
 from mixreg.table import frames
-from mixreg.table.buckets import together
 from mixreg.table.checks import subset_mask
-from mixreg.table.files import Files, is_files
-from mixreg.table.writing import TableWriter
 
 NAMES = ["x", "n", "whole", "name", "kind", "yes", "day", "at", "price", "two words"]
 
@@ -809,8 +809,8 @@ def test_bad_targets(tmp_path):
 
 MEMORY = """
     import re, sys
-    from mixreg.table.buckets import together
-    from mixreg.table.files import Files
+    from mixreg.reading.buckets import together
+    from mixreg.reading.files import Files
 
     def now(what):
         # ru_maxrss begins with what the parent process had.

@@ -17,8 +17,8 @@ import mixreg
 from mixreg import InputError, MixReg, NotAvailableError, select_k
 from mixreg.errors import FileFormatError
 from mixreg.jobs import solve
+from mixreg.reading import files
 from mixreg.sources import scratch
-from mixreg.table import files
 from tests.test_chunks import CASES, assert_same, close, table
 
 SEEN = 160

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from mixreg.estimators.expectation import Posterior
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.reading.writing import TableWriter
 from mixreg.report.estimates import Estimates
 from mixreg.sources.base import Parts, Standardised
 from mixreg.sources.block import Block
-from mixreg.table.writing import TableWriter
 
 Array = NDArray[np.float64]
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
+from mixreg.reading.files import is_files
 from mixreg.sources import in_memory
 from mixreg.sources.threads import keep_memory, one_thread
 from mixreg.table import concomitant as gates
@@ -24,7 +25,6 @@ from mixreg.table.checks import (
     yes_or_no,
 )
 from mixreg.table.columns import as_arrays, formula_names
-from mixreg.table.files import is_files
 from mixreg.table.own_rows import NamesAtHand
 from mixreg.table.parts import ModelParts
 from mixreg.table.responses import (

@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError, NotAvailableError
+from mixreg.reading.buckets import hashed
 from mixreg.sources.scratch import ScratchFile
-from mixreg.table.buckets import hashed
 from mixreg.table.units import Units, plain_value
 
 # Groups whose hashes are compared at once.

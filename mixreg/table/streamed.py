@@ -15,14 +15,14 @@ from patsy.eval import EvalEnvironment
 from mixreg.errors import InputError
 from mixreg.families import Family
 from mixreg.jobs.bar import Bar
+from mixreg.reading.buckets import together
+from mixreg.reading.files import Files
 from mixreg.sources import Source
 from mixreg.sources.scratch import ScratchFile, ScratchWriter
-from mixreg.table.buckets import together
 from mixreg.table.chunks import ChunkMaker, named_columns, whole_groups
 from mixreg.table.columns import formula_names
 from mixreg.table.design import Design
 from mixreg.table.far_names import FarNames, GroupCheck, Pieces
-from mixreg.table.files import Files
 from mixreg.table.learning import Frames, learn_design, learn_gate, refuse_arrays
 from mixreg.table.responses import Asked
 from mixreg.table.rows import RowColumns

@@ -19,9 +19,9 @@ from typing import Any
 import pandas as pd
 
 from mixreg.errors import InputError
+from mixreg.reading.kinds import plain_type
 from mixreg.table import frames
 from mixreg.table.checks import subset_mask
-from mixreg.table.kinds import plain_type
 
 # Whole numbers up to here are floats too.
 EXACT = 2**53

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pandas as pd
 
 from mixreg.errors import InputError
-from mixreg.table.kinds import plain_type
+from mixreg.reading.kinds import plain_type
 
 KINDS = {
     ".parquet": "parquet",

@@ -19,11 +19,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
+from mixreg.reading.files import Files, regrouped
+from mixreg.reading.kinds import ROW
 from mixreg.table import frames
 from mixreg.table.checks import whole
 from mixreg.table.columns import without_mask
-from mixreg.table.files import Files, regrouped
-from mixreg.table.kinds import ROW
 
 # Rows that are held at once, and files that are open at once.
 LIMIT_ROWS, MOST_BUCKETS = 1_000_000, 128

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from mixreg.errors import InputError
-from mixreg.table import listing
-from mixreg.table.kinds import plain_type
-from mixreg.table.pieces import Csv, Ipc, Parquet, Piece, Scanned
+from mixreg.reading import listing
+from mixreg.reading.kinds import plain_type
+from mixreg.reading.pieces import Csv, Ipc, Parquet, Piece, Scanned
 
 
 def is_dataset(data: Any) -> bool:

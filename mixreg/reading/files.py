@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from mixreg.errors import InputError
-from mixreg.table import frames, listing
+from mixreg.reading import listing
+from mixreg.reading.filters import Condition
+from mixreg.reading.kinds import ROW, agreed, assembled, nothing
+from mixreg.reading.opening import is_dataset, opened
+from mixreg.reading.pieces import Piece, reading
+from mixreg.table import frames
 from mixreg.table.checks import whole
-from mixreg.table.filters import Condition
-from mixreg.table.kinds import ROW, agreed, assembled, nothing
-from mixreg.table.opening import is_dataset, opened
-from mixreg.table.pieces import Piece, reading
 
 # Rows of a chunk, and bytes, at 8 for a value, where there are many columns.
 CHUNK_ROWS, CHUNK_BYTES = 65_536, 1 << 25

@@ -1,0 +1,1 @@
+"""Tables in files, read and written chunk by chunk."""
