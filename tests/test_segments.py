@@ -54,7 +54,8 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
     return SimpleNamespace(
         model=model,
         spec=model,
-        fitted=SimpleNamespace(tally=tally, groups=units.labels),
+        fitted=SimpleNamespace(tally=tally),
+        known_groups=units.labels,
         k=k,
         nobs=n,
         ngroups=None if groups is None else len(units.labels),

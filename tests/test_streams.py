@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -227,6 +229,7 @@ def test_labels_are_written_as_they_are_made(suffix, tmp_path):
 FILL_UP = """
 import resource, signal, sys
 import pandas as pd
+import polars as pl
 from mixreg import InputError, MixReg
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
@@ -307,3 +310,37 @@ def test_a_checkpoint_of_a_fit_to_files_is_taken_up(tmp_path):
     in_files(data.assign(y=data.y + 1e-9), tmp_path)
     with pytest.raises(FileFormatError, match="the response differs"):
         MixReg.from_formula("y ~ x1", where, k=2).fit(n_init=2, checkpoint=path)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", ["polars", "duckdb"])
+def test_queries_are_streamed_where_a_scratch_folder_is_named(kind, tmp_path):
+    data = table()
+    data["region"] = np.where(data.x1 > 0, "north", "south")
+    data.loc[5, "x2"] = np.nan
+    query = pl.from_pandas(data).lazy() if kind == "polars" else duckdb.from_df(data)
+    memory = MixReg.from_formula("y ~ x2 + region", data, k=2, groups="group").fit(n_init=2)
+    model = MixReg.from_formula("y ~ x2 + region", query, k=2, groups="group", scratch=tmp_path)
+    with pytest.raises(NotAvailableError, match="not in memory"):
+        _ = model.units
+    assert_same(model.fit(n_init=2), memory)
+    in_memory = MixReg.from_formula("y ~ x2 + region", query, k=2, groups="group")
+    assert in_memory.units.labels is not None
+    with pytest.raises(InputError, match="scratch= and sort= are for data that are not in memory"):
+        MixReg.from_formula("y ~ x2", data, k=2, scratch=tmp_path)
+
+
+@pytest.mark.usefixtures("small")
+def test_many_groups_are_named_where_the_rows_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("mixreg.report.fitted.KEPT_GROUPS", 10)
+    data = table()
+    far = MixReg.from_formula("y ~ x1", in_files(data, tmp_path), k=2, groups="group").fit(n_init=2)
+    assert far.fitted.groups is None
+    assert_array_equal(far.group_labels.index, data["group"].unique())
+    known = far.predict(data[["x1", "group"]].head(8), "posterior")
+    close(known.iloc[4:8], far.group_posterior.iloc[[1]].to_numpy().repeat(4, axis=0))
+    far.save(tmp_path / "fit.mixreg")
+    loaded = mixreg.load(tmp_path / "fit.mixreg")
+    with pytest.raises(NotAvailableError, match="does not keep the names of 80 groups"):
+        _ = loaded.group_labels
+    close(loaded.predict(data), far.predict(data))

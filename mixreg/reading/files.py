@@ -15,6 +15,7 @@ from mixreg.reading.filters import Condition
 from mixreg.reading.kinds import ROW, agreed, assembled, nothing
 from mixreg.reading.opening import is_dataset, opened
 from mixreg.reading.pieces import Piece, reading
+from mixreg.reading.queries import is_query
 from mixreg.table import frames
 from mixreg.table.checks import whole
 
@@ -25,6 +26,11 @@ CHUNK_ROWS, CHUNK_BYTES = 65_536, 1 << 25
 def is_files(data: Any) -> bool:
     """Whether data are files: a path, a pattern, a list of them, or a dataset of pyarrow's."""
     return is_dataset(data) or listing.is_paths(data)
+
+
+def is_far(data: Any, queries: bool) -> bool:
+    """Whether data are to be read piece by piece: files, or queries where that is asked for."""
+    return is_files(data) or (queries and is_query(data))
 
 
 class Files:

@@ -10,6 +10,7 @@ from mixreg.errors import InputError
 from mixreg.reading import listing
 from mixreg.reading.kinds import plain_type
 from mixreg.reading.pieces import Csv, Ipc, Parquet, Piece, Scanned
+from mixreg.reading.queries import Query, is_query
 
 
 def is_dataset(data: Any) -> bool:
@@ -28,6 +29,8 @@ def opened(data: Any) -> list[Piece]:
         ) from error
     if is_dataset(data):
         return _of_dataset(data)
+    if is_query(data):
+        return [Query(data)]
     if not listing.is_paths(data):
         raise InputError(f"data={data!r} is no path; give a file, a folder, or a list of files")
     files = listing.listed(data)

@@ -114,7 +114,7 @@ class Parquet:
             with self._opened() as file:
                 for group in self._groups:
                     if group in kept:
-                        yield from _numbered(file.iter_batches(size, [group], list(names)), first)
+                        yield from numbered(file.iter_batches(size, [group], list(names)), first)
                     first += self._metadata.row_group(group).num_rows
 
     @contextmanager
@@ -168,7 +168,7 @@ class Ipc:
     ) -> Iterator[tuple[int, Any]]:
         """All rows: the format has no statistics."""
         with reading(self.name), self._opened() as stream:
-            yield from _numbered(_cut(self._batches(stream, names), size))
+            yield from numbered(_cut(self._batches(stream, names), size))
 
     def _counted(self) -> int:
         """Rows by the first column: Arrow's own count reads all of them."""
@@ -250,7 +250,7 @@ class Csv:
         with reading(self.name):
             types = self.types(names)
             with closing(self._reader(names, types)) as reader:
-                yield from _numbered(_cut(reader, size))
+                yield from numbered(_cut(reader, size))
 
     def _header(self) -> tuple[str, ...]:
         import pyarrow as pa
@@ -325,7 +325,7 @@ class Scanned:
         few = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
         with reading(self.name):
             scanner = self._scanner(columns=list(names), batch_size=size, **few)
-            yield from _numbered(scanner.to_batches())
+            yield from numbered(scanner.to_batches())
 
 
 def _stamp(system: Any, path: str) -> tuple[Any, ...]:
@@ -333,7 +333,7 @@ def _stamp(system: Any, path: str) -> tuple[Any, ...]:
     return path, info.size, info.mtime_ns
 
 
-def _numbered(batches: Iterable[Any], first: int = 0) -> Iterator[tuple[int, Any]]:
+def numbered(batches: Iterable[Any], first: int = 0) -> Iterator[tuple[int, Any]]:
     """Batches with the numbers of their first rows."""
     for batch in batches:
         yield first, batch

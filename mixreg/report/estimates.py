@@ -219,10 +219,23 @@ class Estimates:
         groups = self._groups()
         return pd.Series(self.unit_labels, groups, name="component")
 
+    @property
+    def known_groups(self) -> pd.Index | None:
+        """Names of the groups; many are not kept, but read where the rows are."""
+        if self.fitted.groups is not None or self.ngroups is None or not self.model.has_rows:
+            return self.fitted.groups
+        return self.model.groups
+
     def _groups(self) -> pd.Index:
-        if self.fitted.groups is None:
+        if self.ngroups is None:
             raise NotAvailableError("the model has no groups; declare them with groups='column'")
-        return self.fitted.groups.rename(self.spec.groups_name)
+        groups = self.known_groups
+        if groups is None:
+            raise NotAvailableError(
+                f"the fit does not keep the names of {self.ngroups:,} groups; write them with "
+                "res.write_labels(path) while the rows are there"
+            )
+        return groups.rename(self.spec.groups_name)
 
     # Inference, by statsmodels
 

@@ -23,6 +23,9 @@ from mixreg.table.parts import ModelParts
 
 Array = NDArray[np.float64]
 
+# More groups than this are named where the rows are, not in the fit.
+KEPT_GROUPS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class SearchReport:
@@ -131,7 +134,7 @@ def make_fitted(
         fit.params,
         white,
         tally(model.rows, solution.last.gate, labels),
-        model.groups,
+        model.groups if model.source.units <= KEPT_GROUPS else None,
         None,
         fit.reason,
         fit.n_iter,

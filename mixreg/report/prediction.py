@@ -187,7 +187,7 @@ def new_rows(res: Estimates, new: Any, columns: dict[str, Any], which: str) -> N
     if spec.family.takes_sets:
         rows.sets = _new_sets(sets, groups, len(rows))
         groups = sets if groups is None else groups
-    if res.fitted.groups is not None and groups is not None:
+    if res.ngroups is not None and groups is not None:
         rows.groups = pd.Index(groups)
     if which != "component":
         rows.z = _new_concomitants(spec.gate_design, frame, columns.get("concomitant"), len(rows))
@@ -332,7 +332,7 @@ def prior_of(res: Estimates, rows: NewRows) -> Array:
 
 def new_posterior(res: Estimates, rows: NewRows) -> Array:
     """Posterior of new rows, (rows, K): by response, by group, or the prior."""
-    good, labels = rows.good, res.fitted.groups
+    good, labels = rows.good, None if rows.groups is None else res.known_groups
     out = np.full((len(rows), len(res.classes)), np.nan)
     out[good] = prior_of(res, rows)[good]
     if rows.groups is not None and labels is not None:

@@ -234,7 +234,7 @@ def _aligned(res: Estimates, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] 
     data = _table(data, res.spec.groups_name)
     if not isinstance(data, pd.DataFrame):
         raise InputError(f"data must be a DataFrame; got {type(data).__name__}")
-    model, groups, index = res.model, res.fitted.groups, data.index
+    model, groups, index = res.model, res.known_groups, data.index
     data = data.drop(columns=[res.spec.groups_name], errors="ignore").rename(columns=str)
     if data.empty or not data.columns.is_unique:
         what = "is empty" if data.empty else "has columns with the same name"

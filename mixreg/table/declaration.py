@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
-from mixreg.reading.files import is_files
+from mixreg.reading.files import is_far
 from mixreg.sources import in_memory
 from mixreg.sources.threads import keep_memory, one_thread
 from mixreg.table import concomitant as gates
@@ -140,7 +140,8 @@ class Declaration(ModelParts):
             Of pandas, polars (LazyFrames too), Arrow or DuckDB; see docs/data.md.
             Or Parquet, Feather or CSV files of any size: a path, a pattern such as
             "sales/*.parquet", a folder, a list of paths, a pyarrow dataset; see
-            docs/scaling.md. The columns that are named are read. Rows that pandas has
+            docs/scaling.md. With `scratch`, LazyFrames and DuckDB relations are not
+            collected either. The columns that are named are read. Rows that pandas has
             no index for are numbered from 0. Without data, names are looked up where
             this is called.
         k : int
@@ -156,8 +157,9 @@ class Declaration(ModelParts):
         family, link, shared, only, noise, equal_variance, variance_ratio
             See `MixReg`.
         scratch : path, optional
-            With files: the folder for a scratch file, which takes 8 bytes for every
-            value of the design, and is gone with the model. The system's own if None.
+            With files and queries: the folder for a scratch file, which takes 8 bytes
+            for every value of the design, and is gone with the model. The system's own
+            if None.
         sort : bool
             With files and groups: bring the rows of each group together first.
         progress : bool, optional
@@ -182,7 +184,7 @@ class Declaration(ModelParts):
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         each = of_responses(given, formulas)
         names = needed_names(formulas, concomitant, subset, vars(given))
-        if not isinstance(data, pd.DataFrame) and is_files(data):
+        if not isinstance(data, pd.DataFrame) and is_far(data, scratch is not None):
             question = Question(
                 tuple(formulas),
                 tuple(families),
@@ -198,7 +200,10 @@ class Declaration(ModelParts):
             read = read_files(data, question, scratch, yes_or_no("sort", sort), progress)
             return cls._of_stream(read, k, shared, only, noise)
         if scratch is not None or sort:
-            raise InputError("scratch= and sort= are for data in files; leave them out")
+            raise InputError(
+                "scratch= and sort= are for data that are not in memory: files, and "
+                "queries of polars and DuckDB; leave them out"
+            )
         frame = None if data is None else frames.as_data(data, names)
         columns, usable = resolved(each, frame, environment.namespace)
         if subset is not None:
