@@ -332,7 +332,8 @@ def test_queries_are_streamed_where_a_scratch_folder_is_named(kind, tmp_path):
 
 @pytest.mark.usefixtures("small")
 def test_many_groups_are_named_where_the_rows_are(tmp_path, monkeypatch):
-    monkeypatch.setattr("mixreg.report.fitted.KEPT_GROUPS", 10)
+    for module in ("report.fitted", "files.agree"):
+        monkeypatch.setattr(f"mixreg.{module}.KEPT_GROUPS", 10)
     data = table()
     far = MixReg.from_formula("y ~ x1", in_files(data, tmp_path), k=2, groups="group").fit(n_init=2)
     assert far.fitted.groups is None

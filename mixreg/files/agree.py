@@ -10,7 +10,7 @@ import numpy as np
 from mixreg.errors import FileFormatError
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.mixture.parameters import Parameters
-from mixreg.report.fitted import Fitted
+from mixreg.report.fitted import KEPT_GROUPS, Fitted
 from mixreg.report.tally import Tally
 from mixreg.table.design import Design
 from mixreg.table.recipe import Recipe
@@ -116,7 +116,10 @@ def _check_tally(tally: Tally, classes: int, gate: int) -> None:
 
 def _check_posterior(fitted: Fitted, classes: int) -> None:
     groups, posterior = fitted.groups, fitted.posterior
-    _true("groups", (groups is None) == (posterior is None) == (fitted.tally.ngroups is None))
+    _true("groups", (groups is None) == (posterior is None))
+    _true("groups", fitted.tally.ngroups is not None or groups is None)
+    few = fitted.tally.ngroups is not None and fitted.tally.ngroups <= KEPT_GROUPS
+    _true("groups", groups is not None or not few)
     if groups is not None and posterior is not None:
         _shape("posterior", posterior, (classes, len(groups)))
         _same("groups", fitted.tally.ngroups, len(groups))
