@@ -230,7 +230,7 @@ class Declaration(ModelParts):
             absent_terms(only, design, common, k),
             None if gate is None else gate[0],
             noise,
-            source.sweep(count_labelled) > 0,
+            source.has("known") and source.sweep(count_labelled) > 0,
             names["groups"] or names["choice_set"],
         )
         check_differences(k, design, common, spec.family)
