@@ -7,7 +7,8 @@ maximum to the last digits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +28,10 @@ Array = NDArray[np.float64]
 LEAST_GAIN, SHORT = 1e-4, 0.05
 # Curvatures below this share of the largest make steps of rounding errors.
 FLAT = 1e-10
-# Steps that share one information end where what they leave is rounding, or nearly; ...
-SETTLED, NEARLY = 1e-16, 1e-13
-# ... information is taken anew, which costs as much as seven scores, where more steps than this
-# are left at their pace.
-MOST_LEFT = 6.0
+# Steps that share information end where they leave no more than this: less than a millionth of
+# a standard error. It is taken anew, which costs as much as seven scores, where more steps than
+# this are left at their pace.
+SETTLED, MOST_LEFT = 1e-14, 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,8 @@ class ChordNewton:
         Sums where the steps begin.
     enough : float
         Gain that may be left.
+    trail : list of pairs of arrays
+        Where passes were made, and scores there.
     """
 
     mixture: Mixture
@@ -143,6 +145,7 @@ class ChordNewton:
     vectors: Array
     begin: ScoreSums
     enough: float = SETTLED
+    trail: list[tuple[Array, Array]] = field(default_factory=list)
 
     @staticmethod
     def at(
@@ -169,8 +172,11 @@ class ChordNewton:
 
     def sweep(self, source: Swept, iteration: int, params: Parameters) -> ScoreSums:
         """Make one pass at the parameters; return its sums."""
-        if not iteration:
-            return self.begin
+        found = self._scores(source, params) if iteration else self.begin
+        self.trail.append((self.layout.pack(params.run(0)), found.score))
+        return found
+
+    def _scores(self, source: Swept, params: Parameters) -> ScoreSums:
         sums = source.sweep(SoftAssignment(self.mixture, scores_only=True), params)
         score = self.mixture.score(sums.family, sums.count, sums.gate, params.run(0))
         return ScoreSums(sums.objective, np.asarray(score @ self.layout.contraction()))
@@ -186,11 +192,11 @@ class ChordNewton:
     ) -> list[StopReason | None]:
         """Stop where the next step leaves enough; give up where too many would be needed."""
         gain = self.gain(sums)
-        if before is None or gain < NEARLY:
-            return ["converged" if gain < min(NEARLY, self.enough) else None]
-        pace = gain / max(self.gain(before), 1e-300)
-        if gain < LEAST_GAIN and gain * pace < self.enough:
+        pace = 1.0 if before is None else gain / max(self.gain(before), 1e-300)
+        if gain < max(LEAST_GAIN, 1e3 * self.enough) and gain * pace < self.enough:
             return ["converged"]
+        if before is None:
+            return [None]
         left = np.log(gain / self.enough) / -np.log(min(pace, 0.999))
         return ["max_iter" if left > MOST_LEFT else None]
 
@@ -198,12 +204,35 @@ class ChordNewton:
         """Take the last step, which no pass checks."""
         return self.layout.unpack(self.layout.pack(params) + self._step(sums))
 
+    def on(self, source: Swept, params: Parameters, share: float) -> Parameters:
+        """A step on other rows, of which those that the information is of are a share."""
+        sums = self._scores(source, params.stacked())
+        step = self._step(replace(sums, score=sums.score * share))
+        if np.abs(step).max() > SHORT:
+            return params
+        return self.layout.unpack(self.layout.pack(params) + step)
+
     def gain(self, sums: ScoreSums) -> float:
-        """What the next step is to gain."""
-        return 0.5 * float(self._step(sums) @ sums.score)
+        """What a step with the information alone is to gain."""
+        return 0.5 * float(_ascent(self.values, self.vectors, sums.score) @ sums.score)
 
     def _step(self, sums: ScoreSums) -> Array:
-        return _ascent(self.values, self.vectors, sums.score)
+        """A Newton step whose information is corrected by what scores changed along the trail.
+
+        That is the two loops of L-BFGS. Errors of the information lie in few directions: each
+        step then leaves a thousandth of what it would (`python -m benchmarks scale`).
+        """
+        left, used = sums.score, []
+        for (a, before), (b, after) in reversed(list(pairwise(self.trail))):
+            step, change = b - a, before - after
+            if (along := float(step @ change)) > 0:
+                share = float(step @ left) / along
+                left = left - share * change
+                used.append((step, change, along, share))
+        found = _ascent(self.values, self.vectors, left)
+        for step, change, along, share in reversed(used):
+            found = found + (share - float(change @ found) / along) * step
+        return found
 
 
 def _ascent(values: Array, vectors: Array, score: Array) -> Array:

@@ -40,7 +40,7 @@ def run_em(
     many = has_many(source, mixture) and control.tol <= HANDOVER
     begun: Fit | None = None
     if many and control.near and _is_regular(mixture, start):
-        begun = _shared_steps(source, mixture, start, control, progress)
+        begun = _shared_steps(source, mixture, start, control, progress)[0]
         if begun.reason == "converged":
             return begun
         start, control = begun.params, _left(control, begun)
@@ -52,7 +52,7 @@ def run_em(
         return fit
     if not mixture.family.bound_binds(fit.params):
         for steps in (_shared_steps, _newton_steps) if many else (_newton_steps,):
-            end = steps(source, mixture, fit.params, _left(control, fit), progress)
+            end = steps(source, mixture, fit.params, _left(control, fit), progress)[0]
             if not mixture.family.bound_binds(end.params):
                 fit = joined(fit, end)
                 if fit.reason == "converged":
@@ -61,15 +61,22 @@ def run_em(
     return joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
 
 
-def polished(source: Source, mixture: Mixture, start: Parameters, control: Control) -> Parameters:
-    """A start of a run on more rows than these: their maximum, or nearly."""
-    if not has_many(source, mixture) or not _is_regular(mixture, start):
+def polished(
+    sample: Source, source: Source, mixture: Mixture, start: Parameters, control: Control
+) -> Parameters:
+    """A start of a run on all rows: the maximum of a sample, or nearly, and a step from there.
+
+    Information of a sample does for that step, which is the longest. That of all rows is then
+    taken where it changes least on the way that is left.
+    """
+    if not has_many(sample, mixture) or not _is_regular(mixture, start):
         return start
-    fit = _shared_steps(source, mixture, start, control, None, POLISHED)
-    if fit.reason == "converged":
-        return fit.params
-    found: Parameters = run_em(source, mixture, fit.params, control).params
-    return found
+    fit, newton = _shared_steps(sample, mixture, start, control, None, POLISHED)
+    if fit.reason != "converged":
+        found: Parameters = run_em(sample, mixture, fit.params, control).params
+        return found
+    after = newton.on(source, fit.params, sample.row_weight / source.row_weight)
+    return fit.params if mixture.family.bound_binds(after) else after
 
 
 def has_many(source: Source, mixture: Mixture) -> bool:
@@ -95,11 +102,11 @@ def _newton_steps(
     start: Parameters,
     control: Control,
     progress: Progress | None,
-) -> Fit:
+) -> tuple[Fit, Newton]:
     """Newton's steps with the information of each point."""
     newton = Newton(mixture, standard_layout(mixture, start), source.row_weight)
     steps = replace(control, max_iter=min(NEWTON_STEPS, control.max_iter))
-    return iterate(source, newton, start.stacked(), steps, progress)[0]
+    return iterate(source, newton, start.stacked(), steps, progress)[0], newton
 
 
 def _shared_steps(
@@ -109,7 +116,7 @@ def _shared_steps(
     control: Control,
     progress: Progress | None,
     enough: float = SETTLED,
-) -> Fit:
+) -> tuple[Fit, ChordNewton]:
     """Newton's steps that share information; not converged if it shows no maximum."""
     layout, fit = standard_layout(mixture, start), None
     for _ in range(INFORMATIONS):
@@ -127,9 +134,9 @@ def _shared_steps(
             break
         fit = joined(fit, end)
         if fit.settled:
-            return fit
+            return fit, newton
     assert fit is not None
-    return replace(fit, reason="max_iter")
+    return replace(fit, reason="max_iter"), newton
 
 
 def _first_run(

@@ -89,8 +89,8 @@ def solve(
     source = source.without("given")
     if record is not None and not record.exact and seen.rows < raw.rows:
         # A maximum of the sample is one Newton step from that of all rows.
-        best = [polished(course.sample, mixture, s, options.control) for s in starts[:contested]]
-        starts = [*best, *starts[contested:]]
+        for i, start in enumerate(starts[:contested]):
+            starts[i] = polished(course.sample, source, mixture, start, options.control)
     starts = [renumbered(source, mixture, start) for start in starts]
     _begin(watch, "all rows")
     if options.method == "vb":
