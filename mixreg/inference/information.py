@@ -183,8 +183,7 @@ class TakeInformation:
         clusters: list[ClusterSums] = []
         for ends in pairwise(edges):
             part = slice(*ends)
-            scores = rows.scores(part)
-            rows.add_own(part, info)
+            scores = rows.add_up(part, info)
             weight = None if block.weight is None else block.weight[part]
             heavy = scores if weight is None else scores * weight
             # The product of an array with itself costs half.
@@ -229,7 +228,7 @@ class TakeInformation:
             info[own, gate] -= cross
             info[gate, own] -= cross.T
         info[gate, gate] += chances.information(block, params, posterior * weight)
-        scores[:, gate] = gate_part(posterior - prior, z)
+        scores[:, gate] = gate_part((posterior - prior)[1:], z)
         return self._sums(block, scores, info, weight, seen.marginal)
 
     def _labelled(self, seen: Seen) -> Seen:

@@ -37,6 +37,8 @@ class RowSums:
     prior : (K, rows) array
     z : (rows, q) array
         What the parameters of the gate are multiplied with.
+    scales : int
+        Dispersions of a component, 0 or 1.
     """
 
     mixture: Mixture
@@ -47,6 +49,7 @@ class RowSums:
     left: tuple[Array, Array, Array]
     prior: Array
     z: Array
+    scales: int
 
     @staticmethod
     def of(mixture: Mixture, seen: Seen) -> RowSums:
@@ -56,12 +59,12 @@ class RowSums:
         prior = np.exp(gate.log_prior(block, params))
         prior = np.broadcast_to(prior, resp.shape)
         parts = _curves(mixture, seen, resp[: params.k])
-        return RowSums(mixture, seen, resp, *parts, prior, gate.variables(block))
+        return RowSums(mixture, seen, resp, *parts, prior, gate.variables(block), mixture.scales)
 
     @property
     def width(self) -> int:
         """Parameters of a component."""
-        return self.seen.params.coef.shape[1] + self.mixture.scales
+        return self.seen.params.coef.shape[1] + self.scales
 
     def own(self, j: int) -> slice:
         """Where the parameters of a component are."""
@@ -73,34 +76,35 @@ class RowSums:
         own = self.seen.params.k * self.width
         return slice(own, own + (len(self.resp) - 1) * self.mixture.gate.width)
 
-    def scores(self, part: slice) -> Array:
-        """Scores of some rows, (m, rows), before case weights."""
-        k, p = self.seen.params.coef.shape
-        x = self.seen.block.x[part].T
+    def add_up(self, part: slice, info: Array) -> Array:
+        """Scores of some rows, (m, rows), before case weights.
+
+        Each component's information, less outer products of its scores, is added to `info`.
+        """
+        x = np.ascontiguousarray(self.seen.block.x[part].T)
+        self._add_own(x, part, info)
+        (k, p), width = self.seen.params.coef.shape, self.width
         scores = np.empty((self.gate.stop, x.shape[1]))
-        own = scores[: k * self.width].reshape(k, self.width, -1)
-        np.multiply(np.ascontiguousarray(x), self.first[:, None, part], out=own[:, :p])
-        if self.mixture.scales:
+        own = scores[: k * width].reshape(k, width, -1)
+        np.multiply(x, self.first[:, None, part], out=own[:, :p])
+        if self.scales:
             own[:, p] = self.scale[:, part]
-        gap = self.seen.posterior[:, part] - self.prior[:, part]
+        gap = self.seen.posterior[1:, part] - self.prior[1:, part]
         scores[self.gate] = gate_part(gap, self.z[part]).T
         return scores
 
-    def add_own(self, part: slice, info: Array) -> None:
-        """Add each component's information less outer products of its scores."""
-        k, p = self.seen.params.coef.shape
+    def _add_own(self, x: Array, part: slice, info: Array) -> None:
+        (k, p), width = self.seen.params.coef.shape, self.width
         bend, mixed, scale = (values[:, part] for values in self.left)
-        x = self.seen.block.x[part]
-        heavy = np.multiply(np.ascontiguousarray(x.T), bend[:, None])
-        xx = np.dot(heavy.reshape(k * p, -1), x).reshape(k, p, p)
-        cross = np.dot(mixed, x) if self.mixture.scales else mixed
-        for j in range(k):
-            own = info[self.own(j), self.own(j)]
-            own[:p, :p] += xx[j]
-            if self.mixture.scales:
-                own[:p, p] += cross[j]
-                own[p, :p] += cross[j]
-                own[p, p] += scale[j].sum()
+        xx = np.dot(np.multiply(x, bend[:, None]).reshape(k * p, -1), x.T).reshape(k, p, p)
+        own = info[: k * width, : k * width].reshape(k, width, k, width)
+        each = np.arange(k)
+        own[each, :p, each, :p] += xx
+        if self.scales:
+            cross = np.dot(mixed, x.T)
+            own[each, :p, each, p] += cross
+            own[each, p, each, :p] += cross
+            own[each, p, each, p] += scale.sum(axis=1)
 
     def add_gate(self, info: Array, score: Array) -> None:
         """Add the gate's, and what the gate and the components have in common.
@@ -128,7 +132,7 @@ class RowSums:
         x, p = self.seen.block.x, self.seen.params.coef.shape[1]
         cross = np.empty((self.width, given.shape[1]))
         cross[:p] = np.dot(x.T, weighted(self.seen.block, self.first[j])[:, None] * given)
-        if self.mixture.scales:
+        if self.scales:
             cross[p] = np.dot(weighted(self.seen.block, self.scale[j]), given)
         return cross
 
@@ -155,12 +159,11 @@ def gate_scores(prior: Array, z: Array, j: int) -> Array:
     """Score of each unit in the gate of classes 2..K, given class j, (units, (K - 1) q)."""
     gap = -prior[1:]
     if j:
-        gap = gap.copy()
         gap[j - 1] += 1.0
-    return gate_part(np.concatenate([prior[:1], gap]), z)
+    return gate_part(gap, z)
 
 
 def gate_part(gap: Array, z: Array) -> Array:
-    """Gaps (K, units) of classes 2..K times the concomitants, (units, (K - 1) q)."""
-    product = gap[1:].T[:, :, None] * z[:, None, :]
+    """Gaps (K - 1, units) of classes 2..K times the concomitants, (units, (K - 1) q)."""
+    product = gap.T[:, :, None] * z[:, None, :]
     return product.reshape(product.shape[0], -1)
