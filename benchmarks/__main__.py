@@ -1,4 +1,4 @@
-"""Print the figures: `python -m benchmarks KIND`; `search` has options of its own.
+"""Print the figures: `python -m benchmarks KIND`; `search` and `scale` have options of their own.
 
 Threads are left as the user has them; trials in parallel hold one each.
 """
@@ -15,6 +15,7 @@ from benchmarks import (
     recovery,
     reference,
     reference_glm,
+    scale,
     search,
     speed,
 )
@@ -27,6 +28,7 @@ KINDS = [
     "peers",
     "recovery",
     "reference",
+    "scale",
     "search",
     "speed",
     "all",
@@ -34,8 +36,9 @@ KINDS = [
 
 
 def main(arguments: list[str]) -> None:
-    if arguments[:1] == ["search"]:
-        search.main(arguments[1:])
+    own = {"scale": scale.main, "search": search.main}
+    if arguments and arguments[0] in own:
+        own[arguments[0]](arguments[1:])
         return
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
@@ -78,6 +81,7 @@ def main(arguments: list[str]) -> None:
         cases = [tuple(map(int, case.split(","))) for case in chosen.case or ()]
         recovery.main(chosen.trials, chosen.workers, cases)
     if chosen.what == "all":
+        scale.main([])
         search.main([])
 
 

@@ -104,7 +104,7 @@ class MixReg(Declaration):
         """Log-likelihood at a flat parameter vector, in the order of `param_names`."""
         at = self.whitening.from_user(self.layout.unpack(flat(params, self.layout)))
         task = Standardised(SoftAssignment(self.problem().mixture), self.whitening)
-        objective = float(self.source.sweep(task, at.stacked()).objective[0])
+        objective = float(self.source.sweep(task, at).objective)
         return self.whitening.log_likelihood(objective)
 
     def score(self, params: Any) -> Array:

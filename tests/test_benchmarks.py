@@ -1,6 +1,9 @@
 """The benchmarks run and print what the documentation quotes; the figures get drawn."""
 
+from dataclasses import asdict
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from benchmarks import (
@@ -12,6 +15,7 @@ from benchmarks import (
     recovery,
     reference,
     reference_sets,
+    scale,
     search,
     segments,
     selection,
@@ -185,3 +189,22 @@ def test_the_search_has_options_of_its_own(capsys):
     with pytest.raises(SystemExit, match="0"):
         main(["search", "--help"])
     assert "--calibration" in capsys.readouterr().out
+
+
+def test_large_data_are_measured(capsys):
+    scale.main(["--quick", "--only", "lstsq"])
+    printed = capsys.readouterr().out
+    assert "default fit over lstsq" in printed
+    assert "passes over all rows" in printed
+
+
+def test_growth_is_drawn(tmp_path):
+    points = [
+        scale.Point(grows, size, 0.001 * size, 10.0, 7)
+        for grows in scale.EXPONENTS
+        for size in (2, 4)
+    ]
+    assert scale.exponent(points[:2]) == pytest.approx(1.0)
+    table = pd.DataFrame([asdict(point) for point in points])
+    scale.draw_growth(table, dict.fromkeys(scale.EXPONENTS, 1.0), tmp_path / "scale.png")
+    assert (tmp_path / "scale.png").stat().st_size > 10_000

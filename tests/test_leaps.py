@@ -195,7 +195,7 @@ def test_shared_steps_end_where_newton_does(option):
     layout, rows = standard_layout(mixture, near), source.row_weight
     control = Control(60, 1e-9)
     newton = iterate(source, Newton(mixture, layout, rows), near.stacked(), control)[0]
-    chord = ChordNewton.at(near, mixture, layout, source, 1.0, rows)
+    chord = ChordNewton.at(near, mixture, layout, source)
     shared = iterate(source, chord, near.stacked(), control)[0]
     assert newton.reason == shared.reason == "converged"
     assert shared.objective == pytest.approx(newton.objective, abs=1e-7)

@@ -57,6 +57,15 @@ class MixtureStatistics:
             self.gate.choose(runs, other.gate),
         )
 
+    def stacked(self) -> MixtureStatistics:
+        """Sums of one mixture as those of a stack of one."""
+        return MixtureStatistics(
+            np.asarray(self.objective)[None],
+            self.count[:, None],
+            self.family.stacked(),
+            self.gate.stacked(),
+        )
+
     def take(self, runs: NDArray[np.bool_]) -> MixtureStatistics:
         """Sums of some runs of a stack."""
         return MixtureStatistics(
@@ -92,6 +101,36 @@ def weighted(block: Block | GramBlock, values: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """A block as a mixture, or a stack of them, sees it: what tasks of a pass share.
+
+    Attributes
+    ----------
+    block : Block or GramBlock
+    params : Parameters
+    state : object
+        What the family makes of the rows.
+    posterior : (K, [runs,] units) array
+    marginal : ([runs,] units) array
+        Log density.
+    """
+
+    block: Any
+    params: Parameters
+    state: Any
+    posterior: Array
+    marginal: Array
+
+    @staticmethod
+    def by(mixture: Mixture, block: Any, params: Parameters) -> Seen:
+        """Look at a block."""
+        state = mixture.family.evaluate(block, params)
+        posterior = mixture.log_joint(block, params, state)
+        marginal = normalise(posterior)
+        return Seen(block, params, state, posterior, marginal)
+
+
+@dataclass(frozen=True, slots=True)
 class SoftAssignment:
     """Posterior probabilities: the E-step of maximum likelihood.
 
@@ -103,15 +142,16 @@ class SoftAssignment:
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> MixtureStatistics:
         """Process one block."""
-        mixture = self.mixture
-        state = mixture.family.evaluate(block, params)  # type: ignore[arg-type]
-        resp = mixture.log_joint(block, params, state)
-        marginal = normalise(resp)
-        resp = weighted(block, resp)
+        return self.of(Seen.by(self.mixture, block, params))
+
+    def of(self, seen: Seen) -> MixtureStatistics:
+        """The sums of a block that was looked at."""
+        mixture, block, params = self.mixture, seen.block, seen.params
+        resp = weighted(block, seen.posterior)
         return MixtureStatistics(
-            weighted(block, marginal).sum(axis=-1),
+            weighted(block, seen.marginal).sum(axis=-1),
             resp.sum(axis=-1),
-            mixture.statistics(block, params, state, resp, self.scores_only),
+            mixture.statistics(block, params, seen.state, resp, self.scores_only),
             mixture.gate.statistics(block, params, resp),
         )
 
@@ -124,6 +164,12 @@ def hard_labels(
     loss = pinned(block, loss.copy() if block.known is not None else loss, np.inf)
     labels = loss.argmin(axis=0)
     return np.take_along_axis(loss, labels[None], axis=0)[0], labels
+
+
+def one_hot(mixture: Mixture, seen: Seen) -> Array:
+    """Hard labels of the units of a block, (K, units)."""
+    _, labels = hard_labels(mixture, seen.block, seen.params, seen.state)
+    return (np.arange(len(seen.posterior))[:, None] == labels).astype(float)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ maximum to the last digits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.estimators.expectation import MixtureStatistics, SoftAssignment
+from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.loop import Control, StopReason
 from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.mixture.layout import Layout
@@ -27,9 +28,10 @@ Array = NDArray[np.float64]
 LEAST_GAIN, SHORT = 1e-4, 0.05
 # Curvatures below this share of the largest make steps of rounding errors.
 FLAT = 1e-10
-# Steps that settle a run on many rows, at most; the gains at which they end, and beyond which
-# they are not begun; and what may be left.
-SETTLING, SETTLED, WORTH_SETTLING, NEARLY = 6, 1e-18, 1e-4, 1e-13
+# Steps that share information end where they leave no more than this: less than a millionth of
+# a standard error. It is taken anew, which costs as much as seven scores, where more steps than
+# this are left at their pace.
+SETTLED, MOST_LEFT = 1e-14, 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,92 +102,137 @@ class Newton:
 
 
 @dataclass(frozen=True, slots=True)
-class ChordNewton:
-    """Newton's steps that share the information of one point, maybe of a sample.
+class ScoreSums:
+    """Log-likelihood, (1,), and score, (m,), of one mixture."""
 
-    A pass for the score costs what an iteration of EM costs, a fraction of one
-    for the information.
+    objective: Array
+    score: Array
+
+    def take(self, runs: NDArray[np.bool_]) -> ScoreSums:
+        """There is only one run; nothing to leave out."""
+        return self
+
+    def choose(self, runs: NDArray[np.bool_], other: ScoreSums) -> ScoreSums:
+        """These sums, or those of another pass."""
+        return self if runs[0] else other
+
+
+@dataclass(frozen=True, slots=True)
+class ChordNewton:
+    """Newton's steps that share the information of the point they begin at.
+
+    A pass for the score costs a seventh of one for the information. Near a maximum each step
+    leaves a small share of the gain before it: what the next will leave is known beforehand,
+    and no pass need check it.
 
     Attributes
     ----------
     mixture : Mixture
     layout : Layout
-    rows : float
-        Rows, counted with their weights; tolerances are per row.
     values, vectors : arrays
-        Eigenvalues and vectors of the information, blown up to all rows.
+        Eigenvalues and vectors of the information.
+    begin : ScoreSums
+        Sums where the steps begin.
+    enough : float
+        Gain that may be left.
+    trail : list of pairs of arrays
+        Where passes were made, and scores there.
     """
 
     mixture: Mixture
     layout: Layout
-    rows: float
     values: Array
     vectors: Array
+    begin: ScoreSums
+    enough: float = SETTLED
+    trail: list[tuple[Array, Array]] = field(default_factory=list)
 
     @staticmethod
     def at(
         params: Parameters,
         mixture: Mixture,
         layout: Layout,
-        sample: Swept,
-        share: float,
-        rows: float,
+        source: Swept,
+        enough: float = SETTLED,
     ) -> ChordNewton:
-        """Take the information of a sample that is a share of all rows."""
-        sums = sample.sweep(TakeInformation(mixture), params).contract(layout)
-        return ChordNewton(mixture, layout, rows, *np.linalg.eigh(sums.information / share))
+        """Take score and information at a point."""
+        sums = source.sweep(TakeInformation(mixture), params).contract(layout)
+        begin = ScoreSums(sums.objective, sums.score)
+        return ChordNewton(mixture, layout, *np.linalg.eigh(sums.information), begin, enough)
 
     @property
     def monotone(self) -> bool:
         """A step after which the log-likelihood fell is halved."""
         return True
 
-    def sweep(self, source: Swept, iteration: int, params: Parameters) -> MixtureStatistics:
-        """Make one pass at the parameters; return its sums."""
-        return source.sweep(SoftAssignment(self.mixture, scores_only=True), params)
+    @property
+    def below_a_maximum(self) -> bool:
+        """Whether the likelihood curves downwards in all directions."""
+        return bool(self.values[0] > FLAT * self.values[-1])
 
-    def update(self, sums: MixtureStatistics, params: Parameters) -> Parameters:
+    def sweep(self, source: Swept, iteration: int, params: Parameters) -> ScoreSums:
+        """Make one pass at the parameters; return its sums."""
+        found = self._scores(source, params) if iteration else self.begin
+        self.trail.append((self.layout.pack(params.run(0)), found.score))
+        return found
+
+    def _scores(self, source: Swept, params: Parameters) -> ScoreSums:
+        sums = source.sweep(SoftAssignment(self.mixture, scores_only=True), params)
+        score = self.mixture.score(sums.family, sums.count, sums.gate, params.run(0))
+        return ScoreSums(sums.objective, np.asarray(score @ self.layout.contraction()))
+
+    def update(self, sums: ScoreSums, params: Parameters) -> Parameters:
         """Take a step along the score."""
-        at = params.run(0)
-        step = self._step(sums, at)
+        step = self._step(sums)
         step = step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-300))
-        return self.layout.unpack(self.layout.pack(at) + step).stacked()
+        return self.layout.unpack(self.layout.pack(params.run(0)) + step).stacked()
 
     def finished(
-        self, sums: MixtureStatistics, before: MixtureStatistics | None, control: Control
+        self, sums: ScoreSums, before: ScoreSums | None, control: Control
     ) -> list[StopReason | None]:
-        """Stop where EM's own next step would gain next to nothing."""
+        """Stop where the next step leaves enough; give up where too many would be needed."""
+        gain = self.gain(sums)
+        pace = 1.0 if before is None else gain / max(self.gain(before), 1e-300)
+        if gain < max(LEAST_GAIN, 1e3 * self.enough) and gain * pace < self.enough:
+            return ["converged"]
         if before is None:
             return [None]
-        gain = abs(float(sums.objective[0] - before.objective[0]))
-        rounding = 1e-14 * (1 + abs(float(sums.objective[0])))
-        return ["converged" if gain < max(1e-3 * control.tol * self.rows, rounding) else None]
+        left = np.log(gain / self.enough) / -np.log(min(pace, 0.999))
+        return ["max_iter" if left > MOST_LEFT else None]
 
-    def settled(self, source: Swept, params: Parameters) -> tuple[Parameters, bool]:
-        """Steps from where a run stopped until what they gain is rounding; whether it is.
+    def close(self, sums: ScoreSums, params: Parameters) -> Parameters:
+        """Take the last step, which no pass checks."""
+        return self.layout.unpack(self.layout.pack(params) + self._step(sums))
 
-        When a run stops depends on the last digits of its sums; where it settles does not.
+    def on(self, source: Swept, params: Parameters, share: float) -> Parameters:
+        """A step on other rows, of which those that the information is of are a share."""
+        sums = self._scores(source, params.stacked())
+        step = self._step(replace(sums, score=sums.score * share))
+        if np.abs(step).max() > SHORT:
+            return params
+        return self.layout.unpack(self.layout.pack(params) + step)
+
+    def gain(self, sums: ScoreSums) -> float:
+        """What a step with the information alone is to gain."""
+        return 0.5 * float(_ascent(self.values, self.vectors, sums.score) @ sums.score)
+
+    def _step(self, sums: ScoreSums) -> Array:
+        """A Newton step whose information is corrected by what scores changed along the trail.
+
+        That is the two loops of L-BFGS. Errors of the information lie in few directions: each
+        step then leaves a thousandth of what it would (`python -m benchmarks scale`).
         """
-        before, gain = WORTH_SETTLING, np.inf
-        for _ in range(SETTLING):
-            sums = self.sweep(source, 0, params.stacked())
-            score = self._score(sums, params)
-            step = _ascent(self.values, self.vectors, score)
-            gain = 0.5 * float(step @ score)
-            if not gain < before:
-                return params, gain < NEARLY
-            params = self.layout.unpack(self.layout.pack(params) + step)
-            if gain < SETTLED:
-                break
-            before = 0.25 * gain
-        return params, gain < NEARLY
-
-    def _step(self, sums: MixtureStatistics, params: Parameters) -> Array:
-        return _ascent(self.values, self.vectors, self._score(sums, params))
-
-    def _score(self, sums: MixtureStatistics, params: Parameters) -> Array:
-        score = self.mixture.score(sums.family, sums.count, sums.gate, params)
-        return np.asarray(score @ self.layout.contraction())
+        left, used = sums.score, []
+        for (a, before), (b, after) in reversed(list(pairwise(self.trail))):
+            step, change = b - a, before - after
+            if (along := float(step @ change)) > 0:
+                share = float(step @ left) / along
+                left = left - share * change
+                used.append((step, change, along, share))
+        found = _ascent(self.values, self.vectors, left)
+        for step, change, along, share in reversed(used):
+            found = found + (share - float(change @ found) / along) * step
+        return found
 
 
 def _ascent(values: Array, vectors: Array, score: Array) -> Array:

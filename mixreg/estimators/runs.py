@@ -8,7 +8,8 @@ import numpy as np
 
 from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
 from mixreg.estimators.loop import Progress, joined
-from mixreg.estimators.newton import ChordNewton
+from mixreg.estimators.newton import SETTLED, ChordNewton
+from mixreg.exact.thresholds import SOFT
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -17,10 +18,15 @@ from mixreg.sources import Source, Swept
 # EM hands over to Newton steps when an iteration gains less than this a row.
 HANDOVER = 1e-6
 NEWTON_STEPS = 25
-# Beyond this many rows EM hands over sooner, at once if it starts near a maximum, and Newton's
-# steps share one information, of at most so many rows. At once from anywhere, starts from random
-# labels take ten times as long (cps1988 of `benchmarks search --real`, k = 3 and 4).
-MANY_ROWS, SOONER, AT_ONCE, SHARED_ROWS, SHARED_STEPS = 20_000, 1e-4, 1e-2, 25_000, 10
+# Beyond this many rows EM hands over sooner, and Newton's steps share information: it is taken
+# anew so often at most, for so many steps each. Runs that start near a maximum go without EM.
+# At once from anywhere, starts from random labels take ten times as long (cps1988 of
+# `benchmarks search --real`, k = 3 and 4).
+MANY_ROWS, SOONER, INFORMATIONS, SHARED_STEPS = 20_000, 1e-4, 4, 10
+# Gain that may be left on a sample: the run on all rows has far more to gain.
+POLISHED = 1e-2
+# Beyond so many times the mean square of an exact fit, one is not looked for.
+FAR_FROM_EXACT = 1e3
 
 
 def run_em(
@@ -31,31 +37,46 @@ def run_em(
     progress: Progress | None = None,
 ) -> Fit:
     """EM, then Newton steps, then EM again if the steps did not settle it."""
-    many = has_many(source, mixture)
-    handover = HANDOVER
-    if many and control.tol <= HANDOVER:
-        handover = AT_ONCE if control.near else SOONER
+    many = has_many(source, mixture) and control.tol <= HANDOVER
+    begun: Fit | None = None
+    if many and control.near and _is_regular(mixture, start):
+        begun = _shared_steps(source, mixture, start, control, progress)[0]
+        if begun.reason == "converged":
+            return begun
+        start, control = begun.params, _left(control, begun)
+    handover = SOONER if many else HANDOVER
     first = replace(control, tol=max(control.tol, handover), leaps=True)
     fit, em = _first_run(source, mixture, start, first, progress)
+    fit = fit if begun is None else joined(begun, fit)
     if fit.reason != "converged" or control.tol > HANDOVER:
         return fit
-    left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
     if not mixture.family.bound_binds(fit.params):
-        layout = standard_layout(mixture, start)
-        if many:
-            fit = _shared_steps(source, mixture, layout, fit, left, progress)
-            if fit.reason == "converged":
-                return fit
-            left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
-        newton = Newton(mixture, layout, source.row_weight)
-        steps = replace(left, max_iter=min(NEWTON_STEPS, left.max_iter))
-        end = iterate(source, newton, fit.params.stacked(), steps, progress)[0]
-        if not mixture.family.bound_binds(end.params):
-            fit = joined(fit, end)
-            if fit.reason == "converged":
-                return fit
-    left = replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
+        for steps in (_shared_steps, _newton_steps) if many else (_newton_steps,):
+            end = steps(source, mixture, fit.params, _left(control, fit), progress)[0]
+            if not mixture.family.bound_binds(end.params):
+                fit = joined(fit, end)
+                if fit.reason == "converged":
+                    return fit
+    left = _left(control, fit)
     return joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
+
+
+def polished(
+    sample: Source, source: Source, mixture: Mixture, start: Parameters, control: Control
+) -> Parameters:
+    """A start of a run on all rows: the maximum of a sample, or nearly, and a step from there.
+
+    Information of a sample does for that step, which is the longest. That of all rows is then
+    taken where it changes least on the way that is left.
+    """
+    if not has_many(sample, mixture) or not _is_regular(mixture, start):
+        return start
+    fit, newton = _shared_steps(sample, mixture, start, control, None, POLISHED)
+    if fit.reason != "converged":
+        found: Parameters = run_em(sample, mixture, fit.params, control).params
+        return found
+    after = newton.on(source, fit.params, sample.row_weight / source.row_weight)
+    return fit.params if mixture.family.bound_binds(after) else after
 
 
 def has_many(source: Source, mixture: Mixture) -> bool:
@@ -63,28 +84,59 @@ def has_many(source: Source, mixture: Mixture) -> bool:
     return source.rows > MANY_ROWS and mixture.family.moments
 
 
+def _left(control: Control, fit: Fit) -> Control:
+    """What a run may still take."""
+    return replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
+
+
+def _is_regular(mixture: Mixture, params: Parameters) -> bool:
+    """Whether no variance is at its bound, or next to nothing."""
+    family = mixture.family
+    small = family.certifies and float(params.dispersion.max()) < FAR_FROM_EXACT * SOFT
+    return not small and not family.bound_binds(params)
+
+
+def _newton_steps(
+    source: Source,
+    mixture: Mixture,
+    start: Parameters,
+    control: Control,
+    progress: Progress | None,
+) -> tuple[Fit, Newton]:
+    """Newton's steps with the information of each point."""
+    newton = Newton(mixture, standard_layout(mixture, start), source.row_weight)
+    steps = replace(control, max_iter=min(NEWTON_STEPS, control.max_iter))
+    return iterate(source, newton, start.stacked(), steps, progress)[0], newton
+
+
 def _shared_steps(
     source: Source,
     mixture: Mixture,
-    layout: Layout,
-    fit: Fit,
+    start: Parameters,
     control: Control,
     progress: Progress | None,
-) -> Fit:
-    """Newton's steps that share one information; not converged if it shows no maximum."""
-    sample = source.sample(SHARED_ROWS, 0)
-    rows = source.row_weight
-    newton = ChordNewton.at(fit.params, mixture, layout, sample, sample.row_weight / rows, rows)
-    if newton.values[0] <= 0:
-        return replace(fit, reason="max_iter")
-    steps = replace(control, max_iter=min(SHARED_STEPS, control.max_iter))
-    end = iterate(source, newton, fit.params.stacked(), steps, progress)[0]
-    if mixture.family.bound_binds(end.params):
-        return replace(fit, reason="max_iter")
-    if end.reason == "converged":
-        params, done = newton.settled(source, end.params)
-        end = replace(end, params=params, reason="converged" if done else "max_iter")
-    return joined(fit, end)
+    enough: float = SETTLED,
+) -> tuple[Fit, ChordNewton]:
+    """Newton's steps that share information; not converged if it shows no maximum."""
+    layout, fit = standard_layout(mixture, start), None
+    for _ in range(INFORMATIONS):
+        params = start if fit is None else fit.params
+        newton = ChordNewton.at(params, mixture, layout, source, enough)
+        if fit is None:
+            height = newton.begin.objective
+            fit = Fit(start, float(height[0]), height, "max_iter", 0)
+        left = _left(control, fit)
+        if not newton.below_a_maximum or not left.max_iter:
+            break
+        steps = replace(left, max_iter=min(SHARED_STEPS, left.max_iter))
+        end = iterate(source, newton, params.stacked(), steps, progress)[0]
+        if mixture.family.bound_binds(end.params):
+            break
+        fit = joined(fit, end)
+        if fit.settled:
+            return fit, newton
+    assert fit is not None
+    return replace(fit, reason="max_iter"), newton
 
 
 def _first_run(

@@ -230,12 +230,21 @@ def _row_statistics(block: Block, residuals: Array, resp: Array) -> FamilyStatis
     )
 
 
+# Beyond this share of responsibilities that count, components share one product (4,000 x 20, five
+# components: 230 to 280 ns a row whatever the share; alone 110 with a share of 0.24, 380 with
+# 0.58 and 290 to 340 with more). Values of weighted rows that are held for it at once.
+MOST_COUNT, HELD_VALUES = 0.4, 200_000
+
+
 def _loop_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Array, Array]:
+    counts = resp > NEGLIGIBLE * resp.max(axis=1, keepdims=True)
+    if np.count_nonzero(counts) > MOST_COUNT * counts.size:
+        return _one_product(block, resp, residuals)
     runs, p = resp.shape[0], block.x.shape[1]
     xx, xe, ee = np.empty((runs, p, p)), np.empty((runs, p)), np.empty(runs)
     for i in range(runs):
         r, e, x = resp[i], residuals[i], block.x
-        keep = np.flatnonzero(r > NEGLIGIBLE * r.max())
+        keep = np.flatnonzero(counts[i])
         if keep.shape[0] < 0.5 * block.rows:
             r, e, x = r[keep], e[keep], x[keep]
         rx = x * r[:, None]
@@ -243,6 +252,18 @@ def _loop_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Arra
         xe[i] = np.dot(e, rx)
         ee[i] = np.dot(r * e, e)
     return xx, xe, ee
+
+
+def _one_product(block: Block, resp: Array, residuals: Array) -> tuple[Array, Array, Array]:
+    runs, p = resp.shape[0], block.x.shape[1]
+    xx, each = np.zeros((runs * p, p)), max(1, HELD_VALUES // (runs * p))
+    for row in range(0, block.rows, each):
+        x = np.ascontiguousarray(block.x[row : row + each].T)
+        heavy = x * resp[:, None, row : row + each]
+        xx += np.dot(heavy.reshape(runs * p, -1), x.T)
+    weighted = resp * residuals
+    xe, ee = np.dot(weighted, block.x), np.einsum("rn,rn->r", weighted, residuals)
+    return xx.reshape(runs, p, p), xe, ee
 
 
 def _pair_sums(block: Block, resp: Array, residuals: Array) -> tuple[Array, Array, Array]:

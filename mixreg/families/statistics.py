@@ -70,6 +70,12 @@ class FamilyStatistics:
             np.where(runs, self.spread, other.spread),
         )
 
+    def stacked(self) -> FamilyStatistics:
+        """Sums of one mixture as those of a stack of one."""
+        return FamilyStatistics(
+            self.size[:, None], self.xx[:, None], self.xe[:, None], self.spread[..., None]
+        )
+
     def take(self, runs: NDArray[np.bool_]) -> FamilyStatistics:
         """Sums of some runs of a stack."""
         return FamilyStatistics(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.estimators.expectation import Seen
 from mixreg.mixture.gate import Gate
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
@@ -83,8 +84,16 @@ class TakeGate:
 
     gate: Gate
 
+    def of(self, seen: Seen) -> GateSums:
+        """The sums of a block that was looked at."""
+        return self(seen.block, seen.params)
+
     def __call__(self, block: Block | GramBlock, params: Parameters) -> GateSums:
         """Process one block."""
+        if self.gate.constant and block is not ANYONE:
+            units = float(block.units if block.weight is None else block.weight.sum())
+            one = self(ANYONE, params)
+            return GateSums(units * one.prior, units * one.slope, units)
         weight = np.ones(block.units) if block.weight is None else block.weight
         z = self.gate.variables(block)
         prior = ClassProbabilities(self.gate)(block, params).join()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.estimators.expectation import hard_labels, normalise
+from mixreg.estimators.expectation import Seen, one_hot, weighted
 from mixreg.exact.certificate import fitted_alone
 from mixreg.families.statistics import square
 from mixreg.inference.covariance import Null
@@ -42,26 +42,25 @@ class CrossProducts:
 
     def __call__(self, block: Block, params: Parameters) -> Array:
         """Process one block."""
-        share, p = self._shares(block, params), block.x.shape[1]
+        return self.of(Seen.by(self.mixture, block, params))
+
+    def of(self, seen: Seen) -> Array:
+        """The sums of a block that was looked at."""
+        block, share = seen.block, self._shares(seen)
+        p = block.x.shape[1]
         found = np.zeros((len(share), p, p))
         for at, own in block.responses():
             x = _within_sets(block) if block.opens is not None else own.x
             found[square(at)] = [np.dot((x * r[:, None]).T, x) for r in share]
         return found
 
-    def _shares(self, block: Block, params: Parameters) -> Array:
+    def _shares(self, seen: Seen) -> Array:
         """How much of each row belongs to each component, (k, rows)."""
+        block, k = seen.block, seen.params.k
         if self.exact:
-            return fitted_alone(self.mixture, block, params).astype(float)
-        state = self.mixture.family.evaluate(block, params)
-        if self.hard:
-            labels = hard_labels(self.mixture, block, params, state)[1]
-            units = (np.arange(params.k)[:, None] == labels).astype(float)
-        else:
-            units = self.mixture.log_joint(block, params, state)
-            normalise(units)
-        weighted = units if block.weight is None else units * block.weight
-        return block.per_row(weighted[: params.k])
+            return fitted_alone(self.mixture, block, seen.params).astype(float)
+        units = one_hot(self.mixture, seen) if self.hard else seen.posterior
+        return np.asarray(block.per_row(weighted(block, units[:k])))
 
 
 def _within_sets(block: Block) -> Array:

@@ -13,7 +13,7 @@ contraction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.estimators.expectation import hard_labels, normalise
+from mixreg.estimators.expectation import Seen, one_hot, weighted
+from mixreg.inference.row_scores import RowSums, gate_part, gate_scores
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -160,18 +161,47 @@ class TakeInformation:
     hard: bool = False
 
     def __call__(self, block: Block, params: Parameters) -> InformationSums:
-        """Process one block, a part at a time."""
+        """Process one block."""
+        return self.of(Seen.by(self.mixture, block, params))
+
+    def of(self, seen: Seen) -> InformationSums:
+        """The sums of a block that was looked at, some scores at a time."""
+        block, params = seen.block, seen.params
         width = params.coef.shape[1] + self.mixture.scales
         columns = params.k * width + (params.gating.shape[0] - 1) * self.mixture.gate.width
-        parts = -(-block.rows * columns // SCORES)
-        each = max(1, -(-block.units // parts))
+        each = max(1, -(-block.units // -(-block.rows * columns // SCORES)))
         edges = [*range(0, block.units, each), block.units]
-        return reduce(add, (self._part(block.cut(*ends), params) for ends in pairwise(edges)))
+        if block.starts is None and block.owners is None:
+            return self._rows(self._labelled(seen), edges)
+        return reduce(add, (self._units(block.cut(*ends), params) for ends in pairwise(edges)))
 
-    def _part(self, block: Block, params: Parameters) -> InformationSums:
+    def _rows(self, seen: Seen, edges: list[int]) -> InformationSums:
+        """Rows are units: scores and information are products of the same columns."""
+        block, rows = seen.block, RowSums.of(self.mixture, seen)
+        m = rows.gate.stop
+        info, outer, score = np.zeros((m, m)), np.zeros((m, m)), np.zeros(m)
+        clusters: list[ClusterSums] = []
+        for ends in pairwise(edges):
+            part = slice(*ends)
+            scores = rows.add_up(part, info)
+            weight = None if block.weight is None else block.weight[part]
+            heavy = scores if weight is None else scores * weight
+            # The product of an array with itself costs half.
+            root = scores if weight is None else scores * np.sqrt(weight)
+            outer += np.dot(root, root.T)
+            score += heavy.sum(axis=1)
+            if self.clusters:
+                clusters.append(ClusterSums.of(block.cluster[part], heavy.T))
+        rows.add_gate(info, score)
+        objective = np.array([float(weighted(block, seen.marginal).sum())])
+        return InformationSums(
+            objective, score, info + outer, outer, reduce(add, clusters) if clusters else None
+        )
+
+    def _units(self, block: Block, params: Parameters) -> InformationSums:
         family, chances = self.mixture.family, self.mixture.gate
-        state = family.evaluate(block, params)
-        posterior, marginal = self._labels(block, params, state)
+        seen = self._labelled(Seen.by(self.mixture, block, params))
+        state, posterior = seen.state, seen.posterior
         weight = np.ones(block.units) if block.weight is None else block.weight
         width = params.coef.shape[1] + self.mixture.scales
         k, K, q = params.k, params.gating.shape[0], chances.width
@@ -188,52 +218,27 @@ class TakeInformation:
             if j == k:
                 continue  # The background has no parameters of its own.
             own = slice(j * width, (j + 1) * width)
-            score, info[own, own] = self._own(block, params, state, wr, j)
+            score = family.component_scores(block, params, state, j)
+            heavy = score * np.sqrt(wr)[:, None]
+            info[own, own] = family.component_information(block, params, state, wr, j)
+            info[own, own] -= np.dot(heavy.T, heavy)
             part = scores[:, own] = posterior[j][:, None] * score
             part = part if block.weight is None else part * weight[:, None]
             cross = np.dot(part.T, given)
             info[own, gate] -= cross
             info[gate, own] -= cross.T
         info[gate, gate] += chances.information(block, params, posterior * weight)
-        scores[:, gate] = _gate_part(posterior - prior, z)
-        return self._sums(block, scores, info, weight, marginal)
+        scores[:, gate] = gate_part((posterior - prior)[1:], z)
+        return self._sums(block, scores, info, weight, seen.marginal)
 
-    def _own(
-        self, block: Block, params: Parameters, state: Any, wr: Array, j: int
-    ) -> tuple[Array, Array]:
-        """Scores of units in component j's parameters; their information less outer products."""
-        family = self.mixture.family
-        if block.starts is not None or block.owners is not None:
-            score = family.component_scores(block, params, state, j)
-            heavy = score * np.sqrt(wr)[:, None]
-            info = family.component_information(block, params, state, wr, j)
-            info -= np.dot(heavy.T, heavy)
-            return score, info
-        # Rows are units: both are sums of products of the same columns.
-        x, p = block.x, block.x.shape[1]
-        first, bend, mixed, scale, scale_bend = family.row_curves(block, params, state, j)
-        scales = family.scale_design(block)
-        score = np.empty((block.rows, p + scales.shape[1]))
-        np.multiply(x, first[:, None], out=score[:, :p])
-        info = np.empty((score.shape[1],) * 2)
-        info[:p, :p] = np.dot((x * (wr * (bend - first**2))[:, None]).T, x)
-        if scales.shape[1]:
-            score[:, p:] = scales * scale[:, None]
-            cross = ((wr * (mixed - first * scale)) @ x)[:, None] * scales[:1]
-            info[:p, p:], info[p:, :p] = cross, cross.T
-            rest = float(wr @ (scale_bend - scale**2))
-            info[p:, p:] = rest * scales[:1].T @ scales[:1]
-        return score, info
-
-    def _labels(self, block: Block, params: Parameters, state: Any) -> tuple[Array, Array]:
-        """Posterior, and log marginal density of each unit."""
-        joint = self.mixture.log_joint(block, params, state)
-        if self.hard:
-            _, labels = hard_labels(self.mixture, block, params, state)
-            chosen = (np.arange(joint.shape[0])[:, None] == labels).astype(float)
-            return chosen, (np.where(chosen > 0, joint, 0.0)).sum(axis=0)
-        marginal = normalise(joint)
-        return joint, marginal
+    def _labelled(self, seen: Seen) -> Seen:
+        """The same block; with hard labels in place of the posterior, if asked for."""
+        if not self.hard:
+            return seen
+        chosen = one_hot(self.mixture, seen)
+        joint = self.mixture.log_joint(seen.block, seen.params, seen.state)
+        marginal = np.where(chosen > 0, joint, 0.0).sum(axis=0)
+        return replace(seen, posterior=chosen, marginal=marginal)
 
     def _sums(
         self, block: Block, scores: Array, info: Array, weight: Array, marginal: Array
@@ -254,18 +259,3 @@ class TakeInformation:
             return None
         assert block.cluster is not None
         return ClusterSums.of(block.cluster, scores)
-
-
-def gate_scores(prior: Array, z: Array, j: int) -> Array:
-    """Score of each unit in the gate of classes 2..K, given class j, (units, (K - 1) q)."""
-    gap = -prior[1:]
-    if j:
-        gap = gap.copy()
-        gap[j - 1] += 1.0
-    return _gate_part(np.concatenate([prior[:1], gap]), z)
-
-
-def _gate_part(gap: Array, z: Array) -> Array:
-    """Gaps (K, units) of classes 2..K times the concomitants, (units, (K - 1) q)."""
-    product = gap[1:].T[:, :, None] * z[:, None, :]
-    return product.reshape(product.shape[0], -1)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.pruning import run_vb
 from mixreg.estimators.runs import (
+    polished,
     run_altmin,
     run_em,
     run_resampled,
@@ -86,6 +87,10 @@ def solve(
     untouched = seen.rows == raw.rows and mixture.background is None
     source: Source = course.sample if untouched else raw.standard(course.whitening)
     source = source.without("given")
+    if record is not None and not record.exact and seen.rows < raw.rows:
+        # A maximum of the sample is one Newton step from that of all rows.
+        for i, start in enumerate(starts[:contested]):
+            starts[i] = polished(course.sample, source, mixture, start, options.control)
     starts = [renumbered(source, mixture, start) for start in starts]
     if not untouched:
         starts = [_within(source, course, start) for start in starts]

@@ -25,6 +25,10 @@ class GateStatistics:
         """Keep the sums of some runs and take the rest from another pass."""
         return self
 
+    def stacked(self) -> Self:
+        """Sums of one mixture as those of a stack of one."""
+        return self
+
     def take(self, runs: NDArray[np.bool_]) -> Self:
         """Sums of some runs of a stack."""
         return self
@@ -55,6 +59,10 @@ class LogitStatistics(GateStatistics):
             np.where(wide, self.score, other.score),
             np.where(wide, self.information, other.information),
         )
+
+    def stacked(self) -> Self:
+        """Sums of one mixture as those of a stack of one."""
+        return type(self)(self.score[:, None], self.information[:, :, None])
 
     def take(self, runs: NDArray[np.bool_]) -> Self:
         """Sums of some runs of a stack."""

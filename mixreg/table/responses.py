@@ -30,7 +30,7 @@ from mixreg.sources.standard import (
     triangle,
     whitening,
 )
-from mixreg.sources.tasks import response_ranges
+from mixreg.sources.tasks import Ranges, response_ranges
 from mixreg.table import design as designs
 from mixreg.table.checks import number, yes_or_no
 from mixreg.table.rows import RowColumns, known_by_group, whole_sets
@@ -87,7 +87,7 @@ class Response:
         Its regressors among those of all responses.
     has_trials : bool
     length, low : float
-        Range of a background component, and where it begins.
+        Range of a background component, and where it begins; 0 if there is none.
     """
 
     design: designs.Design
@@ -202,10 +202,11 @@ def joint_design(given: Sequence[Asked] | Sequence[Response]) -> designs.Design:
 
 
 def make_responses(
-    given: Sequence[Asked], rows: Source, trials: Sequence[bool]
+    given: Sequence[Asked], rows: Source, trials: Sequence[bool], noise: bool
 ) -> tuple[Response, ...]:
-    """The responses, where their regressors are, and the range of each."""
-    ranges = rows.sweep(response_ranges)
+    """The responses, where their regressors are, and the range of each if there is noise."""
+    nothing = np.zeros(len(given))
+    ranges = rows.sweep(response_ranges) if noise else Ranges(nothing, nothing)
     responses, end = [], 0
     for i, each in enumerate(given):
         start, end = end, end + len(each.design.terms)

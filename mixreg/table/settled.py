@@ -59,7 +59,7 @@ def settled(
     common = shared_terms(shared, design)
     spec = Spec(
         k,
-        make_responses(asked, raw, trials),
+        make_responses(asked, raw, trials, noise),
         common,
         absent_terms(only, design, common, k),
         gate,
