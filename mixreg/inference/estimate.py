@@ -106,7 +106,7 @@ def estimate(
 ) -> Estimate:
     """Map a solution to the user's units and work out its covariance, from its sums."""
     whitening, mixture, standard = problem.whitening, problem.mixture, solution.fit.params
-    params = whitening.to_user(standard)
+    params = whitening.to_user(standard) if solution.user is None else solution.user
     vector = layout.pack(params)
     llf = solution.fit.objective
     llf = llf if np.isinf(llf) else whitening.log_likelihood(llf)

@@ -224,7 +224,8 @@ def finish(
         gate = end.gate if end.gate is not None else average_gate(source, mixture.gate, params)
         params = params.by_weight(gate.average)
     # What is reported is the likelihood at the parameters as the user gets them.
-    params = params if exact else whitening.from_user(whitening.to_user(params))
+    user = whitening.to_user(params)
+    params = params if exact else whitening.from_user(user)
     last = last_pass(source, mixture, params, method == "altmin", exact, errors)
     objective = np.inf if exact else float(last.soft.objective[0])
     empty = tuple(int(j) for j in emptied(last.soft, source.rows)) if params.k > 1 else ()
@@ -256,6 +257,7 @@ def finish(
         chance,
         last,
         reasons=reasons,
+        user=user,
     )
 
 

@@ -86,6 +86,9 @@ class Solution:
     reasons : tuple of WhyTight
         Why components are at the bound on the variances, or exact without a
         certificate; of linear regressions with one response.
+    user : Parameters or None
+        The same in the user's units, as they are reported: on the way there and back
+        digits are lost. None if they are what the standard ones lead to.
     """
 
     fit: Fit
@@ -101,6 +104,7 @@ class Solution:
     beliefs: Beliefs | None = None
     elbo: float | None = None
     reasons: tuple[WhyTight, ...] = ()
+    user: Parameters | None = None
 
 
 @dataclass(frozen=True)
