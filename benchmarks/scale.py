@@ -5,7 +5,6 @@ than memory can be counted too: `counted` takes any class that has the methods o
 """
 
 import argparse
-import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,8 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
+from benchmarks import far
+from benchmarks.peak import peak_memory
 from benchmarks.scale_plot import draw_growth
 from mixreg import MixReg
 from mixreg.simulate import MixedLinearEquations, mixed_linear_equations
@@ -44,6 +45,9 @@ class Sizes:
     # Rows where k and p grow.
     held: int = 300_000
     growth_repeats: int = 3
+    # Rows in files.
+    far: int = 10_000_000
+    counts: int = 5_000_000
 
 
 QUICK = Sizes(
@@ -54,6 +58,8 @@ QUICK = Sizes(
     growth=(("n", (5_000, 20_000, 80_000)), ("k", (2, 3, 4)), ("p", (5, 10, 20))),
     held=30_000,
     growth_repeats=1,
+    far=450_000,
+    counts=450_000,
 )
 
 
@@ -164,17 +170,6 @@ def measure(grows: str, n: int, p: int, k: int, repeats: int) -> Point:
     return Point(grows, size, float(np.median(times)), peak, len(made))
 
 
-def peak_memory(anew: bool = False) -> float:
-    """Most memory that the process has had, in MB; on Linux, from now on if `anew`."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    if anew:
-        Path("/proc/self/clear_refs").write_text("5")
-    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) / 1024
-
-
 def exponent(points: list[Point]) -> float:
     """Slope of log time in log size, by least squares."""
     size, took = (
@@ -208,9 +203,23 @@ def _of(points: list[Point], grows: str) -> list[Point]:
     return [point for point in points if point.grows == grows]
 
 
+def from_files(sizes: Sizes) -> Iterator[Line]:
+    """Rows in Parquet files, against the same in memory."""
+    for line in far.parquet(sizes.far, sizes.p, sizes.k):
+        yield Line(*line)
+
+
+def counts_from_files(sizes: Sizes) -> Iterator[Line]:
+    """Counts of groups in Parquet files."""
+    for line in far.counts(sizes.counts, 10, 3, sizes.counts // 25):
+        yield Line(*line)
+
+
 ROWS: dict[str, Callable[[Sizes], Iterator[Line]]] = {
     "lstsq": against_least_squares,
     "growth": growth,
+    "parquet": from_files,
+    "counts": counts_from_files,
 }
 
 
