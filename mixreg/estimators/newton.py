@@ -219,8 +219,9 @@ class ChordNewton:
     def _step(self, sums: ScoreSums) -> Array:
         """A Newton step whose information is corrected by what scores changed along the trail.
 
-        That is the two loops of L-BFGS. Errors of the information lie in few directions: each
-        step then leaves a thousandth of what it would (`python -m benchmarks scale`).
+        That is the two loops of L-BFGS. On 1,000,000 x 20 with five components, and information
+        of a maximum of a fifth of the rows, a step leaves 0.0002 to 0.001 of the gain before it,
+        and 0.002 without the correction.
         """
         left, used = sums.score, []
         for (a, before), (b, after) in reversed(list(pairwise(self.trail))):

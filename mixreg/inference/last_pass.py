@@ -72,7 +72,6 @@ class TakeLabels:
         weight = np.ones(block.units) if block.weight is None else block.weight
         size = np.broadcast_to(np.asarray(block.size), (block.units,))
         chosen = (np.arange(classes)[:, None] == labels).astype(float)
-        # A logarithm of numpy takes a fifth of what scipy's `xlogy` does.
         logs = np.log(np.maximum(posterior, TINY))
         return LabelSums(
             -float(np.einsum("ku,ku,u->", posterior, logs, weight)),
