@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from benchmarks import far
+from benchmarks import far, kernels
 from benchmarks.peak import peak_memory
 from benchmarks.scale_plot import draw_growth
 from mixreg import MixReg
@@ -215,11 +215,18 @@ def counts_from_files(sizes: Sizes) -> Iterator[Line]:
         yield Line(*line)
 
 
+def ways_of_a_pass(sizes: Sizes) -> Iterator[Line]:
+    """One pass by threads, processes and a compiled kernel."""
+    for line in kernels.kernels(sizes.n, sizes.p, sizes.k):
+        yield Line(*line)
+
+
 ROWS: dict[str, Callable[[Sizes], Iterator[Line]]] = {
     "lstsq": against_least_squares,
     "growth": growth,
     "parquet": from_files,
     "counts": counts_from_files,
+    "kernels": ways_of_a_pass,
 }
 
 
