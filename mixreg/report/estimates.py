@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +35,28 @@ def check_alpha(alpha: Any) -> float:
     if not good:
         raise InputError(f"alpha must be a number between 0 and 1; got {alpha!r}")
     return float(alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorTable:
+    """Makes a table of posterior probabilities, (classes, rows)."""
+
+    classes: pd.Index
+
+    def __call__(self, posterior: Array, index: pd.Index) -> pd.DataFrame:
+        """Rows x classes."""
+        return pd.DataFrame(posterior.T, index, self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTable:
+    """Makes a column of labels of posterior probabilities, (classes, rows)."""
+
+    classes: pd.Index
+
+    def __call__(self, posterior: Array, index: pd.Index) -> pd.Series:
+        """The most likely class of each row."""
+        return pd.Series(self.classes.to_numpy()[posterior.argmax(axis=0)], index, name="component")
 
 
 class Estimates:
@@ -170,15 +193,29 @@ class Estimates:
     # Labels
 
     @property
-    def posterior(self) -> pd.DataFrame:
-        """Probability of each component, rows of the data x components."""
-        return pd.DataFrame(self.along_rows(self.unit_posterior).T, self.model.index, self.classes)
+    def posterior(self) -> Any:
+        """Probability of each component, rows of the data x components.
+
+        A DataFrame; of data on a cluster a Dask DataFrame, made when it is computed.
+        """
+        return self._by_row(PosteriorTable(self.classes))
 
     @property
-    def labels(self) -> pd.Series:
-        """Most likely component of each row."""
-        labels = self.along_rows(self.unit_labels)
-        return pd.Series(labels, self.model.index, name="component")
+    def labels(self) -> Any:
+        """Most likely component of each row.
+
+        A Series; of data on a cluster a Dask Series, made when it is computed.
+        """
+        return self._by_row(LabelTable(self.classes))
+
+    def _by_row(self, make: PosteriorTable | LabelTable) -> Any:
+        """A table of what is said of each row, here or where the rows are."""
+        if self.fitted.posterior is None and self.model.has_rows:
+            rows = self.model.rows
+            far = rows.source.lazily(self._posterior_task, self.fitted.standard)
+            if far is not None:
+                return rows.names.table(far, make, len(self.classes))
+        return make(self.along_rows(self.unit_posterior), self.model.index)
 
     def along_rows(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values (..., units) for the rows in the user's order, (..., rows)."""
@@ -199,8 +236,12 @@ class Estimates:
                 "the rows are gone, and with them their labels; label data with "
                 "res.predict(data, 'label')"
             )
-        task = Posterior(model.problem().mixture, hard=fitted.method == "altmin")
-        return model.source.sweep(Standardised(task, fitted.whitening), fitted.standard).join()
+        return model.source.sweep(self._posterior_task, fitted.standard).join()
+
+    @property
+    def _posterior_task(self) -> Standardised:
+        task = Posterior(self.model.problem().mixture, hard=self.method == "altmin")
+        return Standardised(task, self.fitted.whitening)
 
     @property
     def unit_labels(self) -> NDArray[np.int64]:

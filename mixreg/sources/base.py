@@ -148,6 +148,10 @@ class Source(Swept, Protocol):
         """What a task says of each unit, block by block, in order, as it is asked for."""
         ...
 
+    def lazily(self, task: Task[Parts], params: Any = None) -> list[Any] | None:
+        """The same as delayed objects of Dask's, one for each partition; None if it has none."""
+        ...
+
     def sample(self, rows: int, seed: int) -> AtHand:
         """Whole units, about so many rows in all, in memory: the same whatever the blocks."""
         ...

@@ -167,6 +167,9 @@ class MemorySource:
         """What a task says of each unit, block by block, in order, as it is asked for."""
         return pieces(self.blocks(), task, params)
 
+    def lazily(self, task: Task[Parts], params: Any = None) -> None:
+        """Rows in memory are not Dask's."""
+
     def as_block(self) -> Block:
         """All rows as one block."""
         return replace(self.as_held(), x=as_array(self.x))

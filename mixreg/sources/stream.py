@@ -97,6 +97,10 @@ class Store(Protocol):
         """What a task says of the first block."""
         ...
 
+    def lazily(self, task: Task[Parts], params: Any) -> list[Any] | None:
+        """What a task says of each unit, as delayed objects of Dask's; None if it has none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Changed:
@@ -233,6 +237,10 @@ class StreamSource:
     def pieces(self, task: Task[Parts], params: Any = None) -> Iterator[Array]:
         """What a task says of each unit, block by block, in order, as it is asked for."""
         return self.store.pieces(self._of(task), params)
+
+    def lazily(self, task: Task[Parts], params: Any = None) -> list[Any] | None:
+        """What a task says of each unit, as delayed objects of Dask's, one for each partition."""
+        return self.store.lazily(self._of(task), params)
 
     def mapped(self, change: Change) -> StreamSource:
         """The same units with other rows, made block by block."""

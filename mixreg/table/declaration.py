@@ -24,6 +24,7 @@ from mixreg.table.checks import (
     yes_or_no,
 )
 from mixreg.table.columns import as_arrays, formula_names
+from mixreg.table.distributed import is_distributed, read_cluster
 from mixreg.table.files import is_files
 from mixreg.table.own_rows import NamesAtHand
 from mixreg.table.parts import ModelParts
@@ -198,6 +199,21 @@ class Declaration(ModelParts):
             return cls._of_stream(read, k, shared, only, noise)
         if scratch is not None or sort:
             raise InputError("scratch= and sort= are for data in files; leave them out")
+        if is_distributed(data):
+            read = read_cluster(
+                data,
+                formulas,
+                families,
+                each,
+                concomitant,
+                environment,
+                names,
+                k,
+                yes_or_no("noise", noise),
+                missing,
+                subset,
+            )
+            return cls._of_stream(read, k, shared, only, noise)
         frame = None if data is None else frames.as_data(data, names)
         columns, usable = resolved(each, frame, environment.namespace)
         if subset is not None:

@@ -48,6 +48,10 @@ class RowNames(Protocol):
         """Rows from the order of the fit to the user's."""
         ...
 
+    def table(self, values: list[Any], make: Any, classes: int) -> Any:
+        """What was found of each unit as a table of Dask's, if rows are there."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class NamesAtHand:
@@ -80,6 +84,10 @@ class NamesAtHand:
     def unsort(self, values: Any) -> Any:
         """Rows from the order of the fit to the user's."""
         return self.units.unsort(values)
+
+    def table(self, values: list[Any], make: Any, classes: int) -> Any:
+        """Rows in memory have tables of their own."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)

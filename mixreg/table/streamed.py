@@ -23,6 +23,7 @@ from mixreg.table.design import Design
 from mixreg.table.far_names import FarNames, GroupCheck, Pieces
 from mixreg.table.files import Files
 from mixreg.table.learning import Frames, learn_design, learn_gate, refuse_arrays
+from mixreg.table.own_rows import RowNames
 from mixreg.table.responses import Asked
 from mixreg.table.rows import RowColumns
 
@@ -45,7 +46,7 @@ class Streamed:
     gate: Design | None
     raw: Source
     trials: tuple[bool, ...]
-    names: FarNames
+    names: RowNames
 
 
 def read_files(
@@ -116,7 +117,9 @@ def learn(
     return designs, learn_gate(concomitant, usable, table.columns, environment)
 
 
-def check_names(columns: Sequence[RowColumns], there: tuple[str, ...]) -> None:
+def check_names(
+    columns: Sequence[RowColumns], there: tuple[str, ...], what: str = "data in files are read"
+) -> None:
     """Refuse arrays, and names of columns that there are not."""
     for own in columns:
         for field in fields(own):
@@ -125,7 +128,7 @@ def check_names(columns: Sequence[RowColumns], there: tuple[str, ...]) -> None:
                 continue
             if not isinstance(value, str):
                 raise InputError(
-                    f"{field.name} is an array, but data in files are read piece by piece; put it "
+                    f"{field.name} is an array, but {what} piece by piece; put it "
                     f"into a column and give its name, {field.name}='column'"
                 )
             if value not in there:
