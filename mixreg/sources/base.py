@@ -164,6 +164,10 @@ class Source(Swept, Protocol):
         """The units with a positive weight: the same source if these are all."""
         ...
 
+    def redrawn(self, seed: int) -> Source:
+        """The units drawn anew, with replacement, as weights; see `Redrawn`."""
+        ...
+
     def standard(self, whitening: Whitening) -> Source:
         """The same rows in standard coordinates."""
         ...
@@ -178,6 +182,11 @@ class Source(Swept, Protocol):
 
     def fingerprint(self) -> dict[str, str]:
         """A digest of every column, by its name; the same whatever the blocks."""
+        ...
+
+    @property
+    def fits_at_hand(self) -> bool:
+        """Whether rows are in memory, or few enough to be brought there."""
         ...
 
     def at_hand(self, what: str) -> AtHand:

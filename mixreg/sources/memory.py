@@ -21,7 +21,7 @@ from mixreg.sources.block import (
     own_pairs,
     pair_spans,
 )
-from mixreg.sources.drawn import draw, known_hashes, rows_of, shuffled
+from mixreg.sources.drawn import Redrawn, draw, known_hashes, rows_of, shuffled
 from mixreg.sources.fingerprint import fingerprint
 from mixreg.sources.made import PIECE_ROWS, MadeRows, Rows, as_array, picked, room_beside, times
 from mixreg.sources.one_block import BlockSource, OfPlace, block_rows
@@ -235,6 +235,15 @@ class MemorySource:
     def fingerprint(self) -> dict[str, str]:
         """A digest of every column, by its name."""
         return fingerprint(self)
+
+    def redrawn(self, seed: int) -> MemorySource:
+        """The units drawn anew, with replacement, as weights."""
+        return self.with_columns(weight=Redrawn(seed)(self.as_held()).weight)
+
+    @property
+    def fits_at_hand(self) -> bool:
+        """Rows are in memory."""
+        return True
 
     def at_hand(self, what: str) -> MemorySource:
         """The rows in memory, where they are."""
