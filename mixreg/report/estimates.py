@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +20,7 @@ from mixreg.jobs.problem import Options, Solution
 from mixreg.mixture.gate import ConstantGate, Gate
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.report.fitted import Fitted
+from mixreg.report.row_tables import LabelTable, PosteriorTable
 from mixreg.sources.base import Standardised, per_unit
 from mixreg.sources.tasks import unit_sizes
 from mixreg.table.parts import ModelParts
@@ -35,28 +35,6 @@ def check_alpha(alpha: Any) -> float:
     if not good:
         raise InputError(f"alpha must be a number between 0 and 1; got {alpha!r}")
     return float(alpha)
-
-
-@dataclass(frozen=True, eq=False)
-class PosteriorTable:
-    """Makes a table of posterior probabilities, (classes, rows)."""
-
-    classes: pd.Index
-
-    def __call__(self, posterior: Array, index: pd.Index) -> pd.DataFrame:
-        """Rows x classes."""
-        return pd.DataFrame(posterior.T, index, self.classes)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelTable:
-    """Makes a column of labels of posterior probabilities, (classes, rows)."""
-
-    classes: pd.Index
-
-    def __call__(self, posterior: Array, index: pd.Index) -> pd.Series:
-        """The most likely class of each row."""
-        return pd.Series(self.classes.to_numpy()[posterior.argmax(axis=0)], index, name="component")
 
 
 class Estimates:

@@ -18,6 +18,11 @@ from mixreg.table.units import Units
 
 Table = Callable[[NDArray[Any], pd.Index], Any]
 
+# Rows of a partition that can be told apart.
+ROWS_OF_PARTITION = 2**36
+# Columns of a table on its way back to the partitions that rows were given in.
+PART, PLACE, LABEL = "mixreg part", "mixreg place", "mixreg label"
+
 
 @dataclass(frozen=True, eq=False)
 class PartNames:
@@ -28,7 +33,8 @@ class PartNames:
     index : pandas Index
         Labels of the rows, in the order of the fit.
     places : (rows,) int array
-        Which rows of the partition these are, in that order.
+        Which rows of the partition these are, in that order; of rows that were shuffled,
+        their places in the partitions that they were given in.
     sizes : (groups,) int array or None
         Rows of each group.
     groups : pandas Index or None
@@ -63,6 +69,8 @@ class ClusterNames:
     empty : pandas Index
         Labels of no rows.
     grouped : bool
+    apart : bool
+        Whether rows were shuffled.
     """
 
     cluster: Cluster
@@ -71,6 +79,7 @@ class ClusterNames:
     divisions: tuple[Any, ...]
     empty: pd.Index
     grouped: bool
+    apart: bool
 
     def _gathered(self, what: Any) -> list[Any]:
         from dask import delayed
@@ -128,24 +137,64 @@ class ClusterNames:
         import dask.dataframe as dd
         from dask import delayed
 
-        name = labelled("table")
-        parts = [
-            delayed(given_rows)(rows, found, make, classes, dask_key_name=f"{name}-{i}")
-            for i, (rows, found) in enumerate(zip(self.every, values, strict=True))
+        name, meta = labelled("table"), make(np.empty((classes, 0)), self.empty)
+        there = list(zip(self.every, values, strict=True))
+        if not self.apart:
+            parts = [
+                delayed(given_rows)(rows, found, make, classes, dask_key_name=f"{name}-{i}")
+                for i, (rows, found) in enumerate(there)
+            ]
+            return dd.from_delayed(parts, meta=meta, divisions=self.divisions)
+        far = [
+            delayed(travelling)(rows, found, classes, dask_key_name=f"{name}-{i}")
+            for i, (rows, found) in enumerate(there)
         ]
-        meta = make(np.empty((classes, 0)), self.empty)
+        frame = dd.from_delayed(far, meta=no_travellers(classes, self.empty))
+        back = frame.set_index(PART, divisions=list(range(len(there) + 1)))
+        parts = [delayed(arrived)(part, make, self.empty.name) for part in back.to_delayed()]
         return dd.from_delayed(parts, meta=meta, divisions=self.divisions)
+
+
+def unit_rows(rows: Held, values: NDArray[Any], classes: int) -> NDArray[Any]:
+    """What was found of a partition's units, for each of its rows."""
+    if not rows.blocks:
+        return np.empty((classes, 0))
+    sizes = rows.beside.sizes
+    return values if sizes is None else np.repeat(values, sizes, axis=-1)
 
 
 def given_rows(rows: Held, values: NDArray[Any], make: Table, classes: int) -> Any:
     """What was found of a partition's units as a table of its rows, as they were given."""
     names: PartNames = rows.beside
-    if not rows.blocks:
-        return make(np.empty((classes, 0)), names.index)
-    if names.sizes is not None:
-        values = np.repeat(values, names.sizes, axis=-1)
     order = np.argsort(names.places)
-    return make(values[:, order], names.index[order])
+    return make(unit_rows(rows, values, classes)[:, order], names.index[order])
+
+
+def travelling(rows: Held, values: NDArray[Any], classes: int) -> pd.DataFrame:
+    """The same as a frame that knows where each row was given."""
+    names: PartNames = rows.beside
+    found = unit_rows(rows, values, classes)
+    return pd.DataFrame(
+        {
+            PART: names.places // ROWS_OF_PARTITION,
+            PLACE: names.places,
+            LABEL: np.asarray(names.index),
+            **{f"mixreg {j}": found[j] for j in range(classes)},
+        }
+    )
+
+
+def no_travellers(classes: int, empty: pd.Index) -> pd.DataFrame:
+    """Such a frame of no rows."""
+    nothing = np.empty(0, dtype=np.int64)
+    return travelling(Held((), PartNames(empty, nothing, None, None, 0, ())), nothing, classes)
+
+
+def arrived(frame: pd.DataFrame, make: Table, name: Any) -> Any:
+    """A table of the rows of a partition that they were given in, in order."""
+    frame = frame.sort_values(PLACE)
+    index = pd.Index(frame[LABEL], name=name)
+    return make(frame.drop(columns=[PLACE, LABEL]).to_numpy().T, index)
 
 
 def beside_of(rows: Held) -> Any:

@@ -180,8 +180,8 @@ class Declaration(ModelParts):
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         each = of_responses(given, formulas)
         names = needed_names(formulas, concomitant, subset, vars(given))
-        if is_files(data):
-            read = read_files(
+        if is_files(data) or is_distributed(data):
+            read = (read_files if is_files(data) else read_cluster)(
                 data,
                 formulas,
                 families,
@@ -199,21 +199,6 @@ class Declaration(ModelParts):
             return cls._of_stream(read, k, shared, only, noise)
         if scratch is not None or sort:
             raise InputError("scratch= and sort= are for data in files; leave them out")
-        if is_distributed(data):
-            read = read_cluster(
-                data,
-                formulas,
-                families,
-                each,
-                concomitant,
-                environment,
-                names,
-                k,
-                yes_or_no("noise", noise),
-                missing,
-                subset,
-            )
-            return cls._of_stream(read, k, shared, only, noise)
         frame = None if data is None else frames.as_data(data, names)
         columns, usable = resolved(each, frame, environment.namespace)
         if subset is not None:

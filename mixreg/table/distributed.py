@@ -17,20 +17,18 @@ from mixreg.sources.client import Cluster, added, connected, labelled
 from mixreg.sources.cluster import Held, cluster_source, held, shape_of
 from mixreg.table.buckets import hashed
 from mixreg.table.chunks import ChunkMaker
-from mixreg.table.cluster_names import ClusterNames, PartNames
+from mixreg.table.cluster_names import PLACE, ROWS_OF_PARTITION, ClusterNames, PartNames
 from mixreg.table.columns import formula_names
 from mixreg.table.concomitant import names_of
 from mixreg.table.design import Design
 from mixreg.table.learning import TOLD_BY, Frames, learn_design, learn_gate, refuse_arrays
 from mixreg.table.responses import Asked
 from mixreg.table.rows import RowColumns
-from mixreg.table.scouting import PLACE, Chosen, Scout, Seen, filled_up, sketch
+from mixreg.table.scouting import Chosen, Scout, Seen, filled_up, sketch
 from mixreg.table.streamed import Streamed, check_names, settle_trials
 
 # Partitions of which several rows are looked at; of the others, one and one for each level.
 LOOKED_AT = 8
-# Rows of a partition that can be told apart.
-ROWS_OF_PARTITION = 2**36
 
 
 def is_distributed(data: Any) -> bool:
@@ -89,8 +87,12 @@ def read_cluster(
     noise: bool,
     missing: str,
     subset: Any,
+    scratch: Any,
+    sort: bool,
 ) -> Streamed:
     """Learn what formulas say of all partitions, then make their rows, on the workers."""
+    if scratch is not None or sort:
+        raise InputError("scratch= and sort= are for data in files; leave them out")
     there = tuple(data.columns)
     check_names(columns, there, "data on a cluster are met")
     if subset is not None and not isinstance(subset, str):
@@ -117,7 +119,7 @@ def read_cluster(
         for design, family, own in zip(designs, families, settled, strict=True)
     )
     maker = ChunkMaker(asked, tuple(settled), gate, k, noise, missing)
-    return made(shuffled(parts, key) if apart else parts, maker, key)
+    return made(parts, maker, key, apart)
 
 
 def make_scout(
@@ -207,7 +209,7 @@ def learn(
     environment: EvalEnvironment,
 ) -> tuple[list[Design], Design | None]:
     """What all formulas say, of rows that tell of each partition."""
-    there = tuple(parts.frame.columns)
+    there = scout.sketches[0].there
 
     def frames(number: int) -> Frames:
         if not scout.sketches[number].whole:
@@ -277,8 +279,8 @@ class Settled:
 
 def shuffled(parts: Partitions, key: str | None) -> Partitions:
     """The same rows with each group in one partition."""
-    meta = parts.frame.map_partitions(placed, enforce_metadata=False)
-    return Partitions(parts.cluster, meta.shuffle(on=key), parts.chosen)
+    numbered = parts.frame.map_partitions(placed, enforce_metadata=False)
+    return Partitions(parts.cluster, numbered.shuffle(on=key), parts.chosen)
 
 
 def placed(frame: pd.DataFrame, partition_info: Any = None) -> pd.DataFrame:
@@ -304,7 +306,8 @@ class Made:
         if made.block.starts is not None:
             sizes = np.diff(made.block.starts, append=made.block.rows)
         index, groups = frame.index[made.places], made.groups if self.key else None
-        names = PartNames(index, made.places, sizes, groups, made.given, made.trials)
+        places = np.asarray(frame[PLACE])[made.places] if PLACE in frame.columns else made.places
+        names = PartNames(index, places, sizes, groups, made.given, made.trials)
         return held(made.block, names)
 
 
@@ -313,11 +316,12 @@ def summary_of(rows: Held) -> tuple[Any, int, tuple[bool, ...]]:
     return shape_of(rows), rows.beside.given, rows.beside.trials
 
 
-def made(parts: Partitions, maker: ChunkMaker, key: str | None) -> Streamed:
+def made(given: Partitions, maker: ChunkMaker, key: str | None, apart: bool) -> Streamed:
     """Blocks of all partitions, on the workers."""
     import dask.dataframe as dd
     from dask import delayed
 
+    parts = shuffled(given, key) if apart else given
     cluster = parts.cluster
     every = tuple(cluster.compute(parts.each("blocks", Made(maker, key))))
     name = labelled("shapes")
@@ -328,13 +332,14 @@ def made(parts: Partitions, maker: ChunkMaker, key: str | None) -> Streamed:
     if trials is None:
         raise InputError("data has no rows left; every row has a missing value")
     source = cluster_source(cluster, every, [each[0] for each in found])
-    empty = dd.utils.make_meta(parts.frame).index
+    empty = dd.utils.make_meta(given.frame).index
     names = ClusterNames(
         cluster,
         every,
         sum(each[1] for each in found),
-        parts.frame.divisions,
+        given.frame.divisions,
         empty,
         key is not None,
+        apart,
     )
     return Streamed(maker.asked, maker.gate, source, trials, names)

@@ -20,6 +20,7 @@ from patsy.eval import EvalEnvironment, EvalFactor
 
 from mixreg.table.checks import subset_mask
 from mixreg.table.chunks import named_columns
+from mixreg.table.cluster_names import PLACE
 from mixreg.table.columns import names_in, plain
 from mixreg.table.design import yes_no_columns
 from mixreg.table.frames import read
@@ -28,9 +29,6 @@ from mixreg.table.recipe import formula_error, opened, outside_of
 from mixreg.table.rows import RowColumns
 
 Places = NDArray[np.intp]
-
-# The place of a row before rows were shuffled.
-PLACE = "mixreg place"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +74,8 @@ class Sketch:
         beside them.
     outside : dict
         What factors name beside columns.
+    there : tuple of str
+        All columns of the table, for messages.
     """
 
     codes: tuple[str, ...]
@@ -83,6 +83,7 @@ class Sketch:
     left: frozenset[str]
     whole: frozenset[str]
     outside: dict[str, Any]
+    there: tuple[str, ...]
 
     def rows(self, frame: pd.DataFrame, usable: NDArray[np.bool_]) -> pd.DataFrame:
         """The columns that it names, of rows at which nothing is missing."""
@@ -101,7 +102,7 @@ class Sketch:
             try:
                 found.append(one_of_each(factor.eval(state, rows)))
             except patsy.PatsyError as error:
-                raise formula_error(error, tuple(rows.columns)) from error
+                raise formula_error(error, self.there) from error
         return np.unique(np.concatenate(found))
 
 
@@ -136,6 +137,7 @@ def sketch(
         frozenset().union(*(mentioned[factor] for factor in left)),
         frozenset(beside(whole, list(mentioned.values()))),
         outside,
+        columns,
     )
 
 
