@@ -140,9 +140,9 @@ class Declaration(ModelParts):
             Of pandas, polars (LazyFrames too), Arrow or DuckDB; see docs/data.md.
             Or Parquet, Feather or CSV files of any size: a path, a pattern such as
             "sales/*.parquet", a folder, a list of paths, a pyarrow dataset; see
-            docs/scaling.md. The columns that are named are read. Rows that pandas has
-            no index for are numbered from 0. Without data, names are looked up where
-            this is called.
+            docs/scaling.md. Or a Dask DataFrame, whose rows stay on the cluster. The
+            columns that are named are read. Rows that pandas has no index for are
+            numbered from 0. Without data, names are looked up where this is called.
         k : int
             Number of components.
         groups, weights, choice_set, known_labels, offset, exposure, trials : optional
