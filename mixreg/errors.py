@@ -21,3 +21,7 @@ class DegenerateFitWarning(UserWarning):
 
 class NotAvailableError(AttributeError):
     """A quantity was asked for that this fit cannot give, with the reason."""
+
+
+class ClusterError(RuntimeError):
+    """The cluster that has the rows is gone, or its workers die of a task."""

@@ -25,6 +25,7 @@ from mixreg.results import MixRegResults
 from mixreg.table import frames
 from mixreg.table.checks import whole
 from mixreg.table.declaration import needed_names
+from mixreg.table.distributed import is_distributed
 
 CRITERIA = {"aic": "AIC", "bic": "BIC", "icl": "ICL"}
 # Arguments of `fit` that may be given to `select_k`.
@@ -205,7 +206,7 @@ def select_k(
         raise InputError(f"criterion={criterion!r} is unknown; use one of {', '.join(CRITERIA)}")
     _check_data(formula, data, endog, exog)
     declared, fit_options = _split(options, MixReg if formula is None else MixReg.from_formula)
-    if formula is not None:
+    if formula is not None and not is_distributed(data):
         # Once: a table may be the outcome of a query, or a stream.
         data = frames.read(data, _names(formula, declared))
     models: list[MixReg] = []

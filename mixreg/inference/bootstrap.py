@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +18,13 @@ from mixreg.errors import InputError
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.inference.overlap import Overlap
 from mixreg.inference.replicate import (
+    FarReplicate,
     Refit,
     Replicate,
     check_likelihood,
     drawn,
     make_refit,
+    redrawn,
     repeated,
     resampled,
 )
@@ -199,21 +202,34 @@ def bootstrap(
     Components of each refit are put in the order that agrees best with the fit
     on the labels of the model's own rows, unless known labels fix the order. The
     range of a background component is kept.
+
+    Rows that are too many to be in memory (in files, on a cluster) are resampled
+    where they are: a row or group of weight w counts Poisson(w) times, by a hash of
+    its number and the seed. That is what drawing with replacement comes to where rows
+    are many; the number of rows varies by its square root.
     """
     check_likelihood(res, "bootstrap")
     n, seed = whole("n", n, 2), whole("seed", seed, 0)
     n_init = None if n_init is None else whole("n_init", n_init, 1)
     _check_kind(kind, res)
-    source = res.model.source.at_hand("a bootstrap").counting()
-    seeds = np.random.SeedSequence(seed).spawn(n)
-    if kind == "parametric":
-        source = repeated(source)
-        replicates = drawn(res, source, seeds)
-    else:
-        replicates = resampled(source, seeds)
+    source, replicates = _replicates(res, kind, np.random.SeedSequence(seed).spawn(n))
     refit = AlignedRefit(make_refit(res, source, res.options.control, n_init))
     found = run_all(refit, replicates, n_jobs, progress, "bootstrap", costs=[1.0] * n)
     return _collect(res, kind, found)
+
+
+def _replicates(
+    res: Estimates, kind: str, seeds: list[np.random.SeedSequence]
+) -> tuple[Source, Iterator[Replicate | FarReplicate]]:
+    """The model's own rows, and how they are changed, once for each seed."""
+    rows = res.model.source
+    if kind != "parametric" and not rows.fits_at_hand:
+        return rows, redrawn(seeds)
+    source = rows.at_hand("a bootstrap").counting()
+    if kind != "parametric":
+        return source, resampled(source, seeds)
+    source = repeated(source)
+    return source, drawn(res, source, seeds)
 
 
 def _check_kind(kind: Any, res: Estimates) -> None:
@@ -257,7 +273,7 @@ class AlignedRefit:
 
     refit: Refit
 
-    def __call__(self, replicate: Replicate) -> Array | str:
+    def __call__(self, replicate: Replicate | FarReplicate) -> Array | str:
         """Flat parameters in the user's units, or why there are none."""
         refit = self.refit
         try:

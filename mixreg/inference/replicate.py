@@ -51,13 +51,34 @@ class Replicate:
     y: Array | None = None
     weight: Array | None = None
 
-    def apply(self, source: AtHand) -> AtHand:
+    def apply(self, source: Source) -> Source:
         """The rows of the replicate."""
+        near = source.at_hand("a bootstrap")
         if self.y is not None:
-            return source.with_columns(y=self.y)
+            return near.with_columns(y=self.y)
         assert self.weight is not None
         kept = np.flatnonzero(self.weight)
-        return source.take_units(kept).with_columns(weight=self.weight[kept])
+        return near.take_units(kept).with_columns(weight=self.weight[kept])
+
+
+@dataclass(frozen=True)
+class FarReplicate:
+    """Units drawn anew where they are, for rows that are too many to be in memory.
+
+    Attributes
+    ----------
+    seed : int
+        For the search, if there is one.
+    units : int
+        For the units.
+    """
+
+    seed: int
+    units: int
+
+    def apply(self, source: Source) -> Source:
+        """The rows of the replicate."""
+        return source.redrawn(self.units).counting()
 
 
 @dataclass(frozen=True)
@@ -66,7 +87,7 @@ class Refit:
 
     Attributes
     ----------
-    source : AtHand
+    source : Source
         The model's own rows.
     mixture : Mixture
         In the user's units.
@@ -78,7 +99,7 @@ class Refit:
         Also search this hard, and keep the better end.
     """
 
-    source: AtHand
+    source: Source
     mixture: Mixture
     layout: Layout
     start: Parameters
@@ -104,7 +125,7 @@ class Refit:
         return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
 
 
-def make_refit(res: Estimates, source: AtHand, control: Control, n_init: int | None) -> Refit:
+def make_refit(res: Estimates, source: Source, control: Control, n_init: int | None) -> Refit:
     """What it takes to fit the model of some results to rows like those of `source`."""
     model = res.model
     return Refit(source, model.mixture, model.layout, res.fitted.estimate.params, control, n_init)
@@ -158,3 +179,10 @@ def resampled(source: Source, seeds: list[np.random.SeedSequence]) -> Iterator[R
         rng = np.random.default_rng(seed)
         times = rng.multinomial(count, weight / total).astype(np.float64)
         yield Replicate(int(rng.integers(2**31)), weight=times * (total / count))
+
+
+def redrawn(seeds: list[np.random.SeedSequence]) -> Iterator[FarReplicate]:
+    """The same of rows that are not in memory."""
+    for seed in seeds:
+        search, units = seed.generate_state(2, np.uint64).tolist()
+        yield FarReplicate(search >> 33, units)

@@ -16,6 +16,7 @@ from mixreg.jobs.options import check_cov_type, cluster_codes
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Watch
 from mixreg.mixture.layout import Layout
+from mixreg.sources.stages import stages
 from mixreg.table.parts import ModelParts
 
 
@@ -38,7 +39,8 @@ class Job:
 
     def run(self, watch: Watch | None = None) -> tuple[Solution, Estimate]:
         """Fit, and work out standard errors."""
-        return fit_problem(self.problem, self.layout, self.options, self.cov_type, watch)
+        with stages():
+            return fit_problem(self.problem, self.layout, self.options, self.cov_type, watch)
 
     def watched(
         self, progress: bool | None, on_interrupt: OnInterrupt, journal: Journal | None

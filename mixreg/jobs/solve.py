@@ -46,7 +46,7 @@ from mixreg.search.levels import Search
 from mixreg.search.record import Record
 from mixreg.search.stand_in import can_stand_in
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
-from mixreg.sources import AtHand, Source
+from mixreg.sources import AtHand, Source, stages
 
 Array = NDArray[np.float64]
 
@@ -123,7 +123,8 @@ def _within(source: Source, course: Course, start: Parameters) -> Parameters:
 
 
 def _begin(watch: Watch | None, stage: str) -> None:
-    """Say which stage begins, if somebody looks on."""
+    """Say which stage begins, to those who label what is done, and to who looks on."""
+    stages.begin(stage)
     if watch is not None:
         watch.stage(stage)
 

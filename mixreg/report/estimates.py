@@ -20,6 +20,7 @@ from mixreg.jobs.problem import Options, Solution
 from mixreg.mixture.gate import ConstantGate, Gate
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.report.fitted import Fitted
+from mixreg.report.row_tables import LabelTable, PosteriorTable
 from mixreg.sources.base import Standardised, per_unit
 from mixreg.sources.tasks import unit_sizes
 from mixreg.table.parts import ModelParts
@@ -170,15 +171,29 @@ class Estimates:
     # Labels
 
     @property
-    def posterior(self) -> pd.DataFrame:
-        """Probability of each component, rows of the data x components."""
-        return pd.DataFrame(self.along_rows(self.unit_posterior).T, self.model.index, self.classes)
+    def posterior(self) -> Any:
+        """Probability of each component, rows of the data x components.
+
+        A DataFrame; of data on a cluster a Dask DataFrame, made when it is computed.
+        """
+        return self._by_row(PosteriorTable(self.classes))
 
     @property
-    def labels(self) -> pd.Series:
-        """Most likely component of each row."""
-        labels = self.along_rows(self.unit_labels)
-        return pd.Series(labels, self.model.index, name="component")
+    def labels(self) -> Any:
+        """Most likely component of each row.
+
+        A Series; of data on a cluster a Dask Series, made when it is computed.
+        """
+        return self._by_row(LabelTable(self.classes))
+
+    def _by_row(self, make: PosteriorTable | LabelTable) -> Any:
+        """A table of what is said of each row, here or where the rows are."""
+        if self.fitted.posterior is None and self.model.has_rows:
+            rows = self.model.rows
+            far = rows.source.lazily(self._posterior_task, self.fitted.standard)
+            if far is not None:
+                return rows.names.table(far, make, len(self.classes))
+        return make(self.along_rows(self.unit_posterior), self.model.index)
 
     def along_rows(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values (..., units) for the rows in the user's order, (..., rows)."""
@@ -199,8 +214,12 @@ class Estimates:
                 "the rows are gone, and with them their labels; label data with "
                 "res.predict(data, 'label')"
             )
-        task = Posterior(model.problem().mixture, hard=fitted.method == "altmin")
-        return model.source.sweep(Standardised(task, fitted.whitening), fitted.standard).join()
+        return model.source.sweep(self._posterior_task, fitted.standard).join()
+
+    @property
+    def _posterior_task(self) -> Standardised:
+        task = Posterior(self.model.problem().mixture, hard=self.method == "altmin")
+        return Standardised(task, self.fitted.whitening)
 
     @property
     def unit_labels(self) -> NDArray[np.int64]:

@@ -217,9 +217,9 @@ def classification(res: Estimates) -> Classification:
 
 def _members(res: Estimates) -> _Members:
     grouped = res.ngroups is not None
-    labels = (res.group_labels if grouped else res.labels).to_numpy()
+    labels = np.asarray(res.group_labels if grouped else res.labels)
     ids = list(res.components)
-    posterior = (res.group_posterior if grouped else res.posterior)[ids].to_numpy()
+    posterior = np.asarray((res.group_posterior if grouped else res.posterior)[ids])
     if res.spec.noise:
         ids = [*ids, 0]
         posterior = np.column_stack([posterior, np.clip(1 - posterior.sum(axis=1), 0, 1)])

@@ -148,6 +148,10 @@ class Source(Swept, Protocol):
         """What a task says of each unit, block by block, in order, as it is asked for."""
         ...
 
+    def lazily(self, task: Task[Parts], params: Any = None) -> list[Any] | None:
+        """The same as delayed objects of Dask's, one for each partition; None if it has none."""
+        ...
+
     def sample(self, rows: int, seed: int) -> AtHand:
         """Whole units, about so many rows in all, in memory: the same whatever the blocks."""
         ...
@@ -158,6 +162,10 @@ class Source(Swept, Protocol):
 
     def counting(self) -> Source:
         """The units with a positive weight: the same source if these are all."""
+        ...
+
+    def redrawn(self, seed: int) -> Source:
+        """The units drawn anew, with replacement, as weights; see `Redrawn`."""
         ...
 
     def standard(self, whitening: Whitening) -> Source:
@@ -174,6 +182,11 @@ class Source(Swept, Protocol):
 
     def fingerprint(self) -> dict[str, str]:
         """A digest of every column, by its name; the same whatever the blocks."""
+        ...
+
+    @property
+    def fits_at_hand(self) -> bool:
+        """Whether rows are in memory, or few enough to be brought there."""
         ...
 
     def at_hand(self, what: str) -> AtHand:

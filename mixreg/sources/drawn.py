@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import poisson
 
 from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block
 from mixreg.sources.hashes import (
@@ -177,3 +178,32 @@ def positive(block: Block) -> Block:
     if block.weight is None or block.weight.all():
         return block
     return take(block, np.flatnonzero(block.weight))
+
+
+# How often a unit of weight 1 is drawn at most: more often has a chance below 1e-18.
+MOST_OFTEN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Redrawn:
+    """Blocks whose units are drawn anew, with replacement: weights say how often.
+
+    A unit of weight w is drawn Poisson(w) times, by a hash of its number and the seed. That is
+    what so many independent draws come to where units are many, and nobody need count them.
+    """
+
+    seed: int
+
+    def __call__(self, block: Block) -> Block:
+        """The block with new weights."""
+        hashes = unit_hashes(block.first + np.arange(block.units), self.seed)
+        uniform = (hashes >> np.uint64(11)).astype(float) * 2.0**-53
+        return replace(block, weight=times_drawn(uniform, block.weight))
+
+
+def times_drawn(uniform: Array, weight: Array | None) -> Array:
+    """Poisson numbers of given means (1 if None), from uniform ones."""
+    if weight is None:
+        levels = poisson.cdf(np.arange(MOST_OFTEN), 1.0)
+        return np.searchsorted(levels, uniform, side="right").astype(float)
+    return np.maximum(poisson.ppf(uniform, weight), 0.0)

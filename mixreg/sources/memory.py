@@ -19,7 +19,7 @@ from mixreg.sources.block import (
     own_pairs,
     pair_spans,
 )
-from mixreg.sources.drawn import draw, known_hashes, rows_of, shuffled, take
+from mixreg.sources.drawn import Redrawn, draw, known_hashes, rows_of, shuffled, take
 from mixreg.sources.fingerprint import fingerprint
 from mixreg.sources.made import PIECE_ROWS, MadeRows, as_array, picked, room_beside, times
 from mixreg.sources.one_block import BlockSource, OfPlace, block_rows, parts
@@ -107,6 +107,9 @@ class MemorySource(Columns):
         """What a task says of each unit, block by block, in order, as it is asked for."""
         return pieces(self.blocks(), task, params)
 
+    def lazily(self, task: Task[Parts], params: Any = None) -> None:
+        """Rows in memory are not Dask's."""
+
     def as_block(self) -> Block:
         """All rows as one block."""
         return replace(self.as_held(), x=as_array(self.x))
@@ -170,6 +173,15 @@ class MemorySource(Columns):
     def fingerprint(self) -> dict[str, str]:
         """A digest of every column, by its name."""
         return fingerprint(self)
+
+    def redrawn(self, seed: int) -> MemorySource:
+        """The units drawn anew, with replacement, as weights."""
+        return self.with_columns(weight=Redrawn(seed)(self.as_held()).weight)
+
+    @property
+    def fits_at_hand(self) -> bool:
+        """Rows are in memory."""
+        return True
 
     def at_hand(self, what: str) -> MemorySource:
         """The rows in memory, where they are."""

@@ -196,6 +196,9 @@ class ScratchStore:
         """What a task says of the first block."""
         return task(self.block(self.places[0]), None)
 
+    def lazily(self, task: Task[Parts], params: Any) -> None:
+        """Blocks in a file are not Dask's."""
+
     def block(self, place: Place) -> Block:
         """The block at a place, in memory of its own."""
         return self._read(place, np.empty(self._size(place), dtype=np.uint8))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mixreg.errors import NotAvailableError
 from mixreg.sources.base import Parts, Swept, Task, condensing_pays
 from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block, GramBlock, condense
-from mixreg.sources.drawn import LowestKnown, TakeDrawn, draw, positive, take_all
+from mixreg.sources.drawn import LowestKnown, Redrawn, TakeDrawn, draw, positive, take_all
 from mixreg.sources.fingerprint import fingerprint
 from mixreg.sources.memory import MemorySource, in_memory
 from mixreg.sources.one_block import BlockSource
@@ -74,6 +74,11 @@ class Shape:
         return Shape(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
+def take_shape(block: Block, params: None = None) -> Shape:
+    """Task: the shape of a block."""
+    return Shape.of(block)
+
+
 class Store(Protocol):
     """Where blocks are; each is numbered by its first unit."""
 
@@ -95,6 +100,10 @@ class Store(Protocol):
 
     def first(self, task: Task[T]) -> T:
         """What a task says of the first block."""
+        ...
+
+    def lazily(self, task: Task[Parts], params: Any) -> list[Any] | None:
+        """What a task says of each unit, as delayed objects of Dask's; None if it has none."""
         ...
 
 
@@ -234,6 +243,10 @@ class StreamSource:
         """What a task says of each unit, block by block, in order, as it is asked for."""
         return self.store.pieces(self._of(task), params)
 
+    def lazily(self, task: Task[Parts], params: Any = None) -> list[Any] | None:
+        """What a task says of each unit, as delayed objects of Dask's, one for each partition."""
+        return self.store.lazily(self._of(task), params)
+
     def mapped(self, change: Change) -> StreamSource:
         """The same units with other rows, made block by block."""
         return StreamSource(self.store, self.shape, (*self.changes, change))
@@ -283,12 +296,25 @@ class StreamSource:
         """A digest of every column, by its name."""
         return fingerprint(self)
 
+    def redrawn(self, seed: int) -> StreamSource:
+        """The units drawn anew, with replacement, as weights."""
+        again = self.mapped(Redrawn(seed))
+        return replace(again, shape=again.sweep(take_shape))
+
+    @property
+    def _size(self) -> int:
+        return 8 * self.rows * (self.columns + 1)
+
+    @property
+    def fits_at_hand(self) -> bool:
+        """Whether rows are few enough to be brought into memory."""
+        return self._size <= AT_HAND_BYTES
+
     def at_hand(self, what: str) -> MemorySource:
         """The rows in memory; refused if they are many."""
-        size = 8 * self.rows * (self.columns + 1)
-        if size > AT_HAND_BYTES:
+        if not self.fits_at_hand:
             raise NotAvailableError(
-                f"{what} needs all rows in memory, which would take {size / 1e9:.1f} GB of "
+                f"{what} needs all rows in memory, which would take {self._size / 1e9:.1f} GB of "
                 f"{AT_HAND_BYTES / 1e9:g} that are allowed; fit a sample of the rows in memory "
                 "for it"
             )

@@ -44,6 +44,8 @@ class MadeChunk:
         Names of the groups.
     given : int
         Rows of the chunk.
+    places : (rows,) array or None
+        Which of the chunk's rows these are, from 0, in the order of the fit.
     """
 
     block: Block | None
@@ -51,6 +53,7 @@ class MadeChunk:
     numbers: NDArray[Any]
     groups: pd.Index | None
     given: int
+    places: NDArray[np.intp] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,7 @@ class ChunkMaker:
             units.sort(np.asarray(table.index)),
             units.labels,
             len(table.kept),
+            units.sort(np.flatnonzero(table.kept)),
         )
 
     def _usable(self, columns: list[RowColumns], rows: int) -> Mask:

@@ -25,6 +25,7 @@ from mixreg.table.checks import (
     yes_or_no,
 )
 from mixreg.table.columns import as_arrays, formula_names
+from mixreg.table.distributed import is_distributed, read_cluster
 from mixreg.table.own_rows import NamesAtHand
 from mixreg.table.parts import ModelParts
 from mixreg.table.responses import (
@@ -141,9 +142,9 @@ class Declaration(ModelParts):
             Or Parquet, Feather or CSV files of any size: a path, a pattern such as
             "sales/*.parquet", a folder, a list of paths, a pyarrow dataset; see
             docs/scaling.md. With `scratch`, LazyFrames and DuckDB relations are not
-            collected either. The columns that are named are read. Rows that pandas has
-            no index for are numbered from 0. Without data, names are looked up where
-            this is called.
+            collected either. Or a Dask DataFrame, whose rows stay on the cluster. The
+            columns that are named are read. Rows that pandas has no index for are
+            numbered from 0. Without data, names are looked up where this is called.
         k : int
             Number of components.
         groups, weights, choice_set, known_labels, offset, exposure, trials : optional
@@ -184,7 +185,9 @@ class Declaration(ModelParts):
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         each = of_responses(given, formulas)
         names = needed_names(formulas, concomitant, subset, vars(given))
-        if not isinstance(data, pd.DataFrame) and is_far(data, scratch is not None):
+        on_cluster = is_distributed(data)
+        in_files = not isinstance(data, pd.DataFrame) and is_far(data, scratch is not None)
+        if in_files or on_cluster:
             question = Question(
                 tuple(formulas),
                 tuple(families),
@@ -197,13 +200,16 @@ class Declaration(ModelParts):
                 missing,
                 subset,
             )
-            read = read_files(data, question, scratch, yes_or_no("sort", sort), progress)
-            return cls._of_stream(read, k, shared, only, noise)
+            if in_files:
+                read = read_files(data, question, scratch, yes_or_no("sort", sort), progress)
+                return cls._of_stream(read, k, shared, only, noise)
         if scratch is not None or sort:
             raise InputError(
                 "scratch= and sort= are for data that are not in memory: files, and "
                 "queries of polars and DuckDB; leave them out"
             )
+        if on_cluster:
+            return cls._of_stream(read_cluster(data, question), k, shared, only, noise)
         frame = None if data is None else frames.as_data(data, names)
         columns, usable = resolved(each, frame, environment.namespace)
         if subset is not None:

@@ -86,6 +86,10 @@ class FarNames:
         """Rows are in the order in which they are read."""
         return values
 
+    def table(self, values: list[Any], make: Any, classes: int) -> Any:
+        """Rows in files have no tables of Dask's."""
+        raise NotImplementedError
+
     def chunks(self) -> Iterator[tuple[Any, pd.Index | None]]:
         """Labels of the rows, and names of the groups, chunk by chunk."""
         if self.keys is None:

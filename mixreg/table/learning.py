@@ -88,7 +88,7 @@ def of_names(frames: Frames, names: set[str], yes_no: set[str]) -> Frames:
 
     if next(made(), None) is None:
         raise InputError(
-            "data has no rows left; check that the files are not empty, subset=, and missing values"
+            "data has no rows left; check that the data are not empty, subset=, and missing values"
         )
     return made
 

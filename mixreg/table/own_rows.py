@@ -53,6 +53,10 @@ class RowNames(Protocol):
         """Labels of rows, and names of their groups, in the order of the fit."""
         ...
 
+    def table(self, values: list[Any], make: Any, classes: int) -> Any:
+        """What was found of each unit as a table of Dask's, if rows are there."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class NamesAtHand:
@@ -89,6 +93,10 @@ class NamesAtHand:
     def chunks(self) -> Iterator[tuple[Any, pd.Index | None]]:
         """Labels of rows, and names of their groups, in the order of the fit."""
         yield self.units.sort(self.index), self.groups
+
+    def table(self, values: list[Any], make: Any, classes: int) -> Any:
+        """Rows in memory have tables of their own."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)

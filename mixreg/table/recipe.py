@@ -138,7 +138,7 @@ class Recipe:
     @cached_property
     def info(self) -> Any:
         """The same as patsy has it."""
-        known = {name: _opened(value) for name, value in self.outside.items()}
+        known = {name: opened(value) for name, value in self.outside.items()}
         infos = [_factor_info(factor, EvalEnvironment([known])) for factor in self.factors]
         made = [info.factor for info in infos]
         codings = OrderedDict(
@@ -188,7 +188,7 @@ def make_recipe(info: Any, columns: frozenset[str]) -> Recipe:
         known = info.factor_infos[factor]
         states = tuple(_state_of(each) for each in known.state["transforms"].values())
         factors.append(Factor(factor.code, known.type, known.num_columns, known.categories, states))
-        outside.update(_outside(factor.code, known.state["eval_env"].namespace, columns))
+        outside.update(outside_of(factor.code, known.state["eval_env"].namespace, columns))
     terms = tuple(
         RecipeTerm(
             tuple(number[factor] for factor in term.factors),
@@ -199,7 +199,7 @@ def make_recipe(info: Any, columns: frozenset[str]) -> Recipe:
     return Recipe(tuple(info.column_names), tuple(factors), terms, outside)
 
 
-def _outside(code: str, namespace: Any, columns: frozenset[str]) -> dict[str, Any]:
+def outside_of(code: str, namespace: Any, columns: frozenset[str]) -> dict[str, Any]:
     """What a factor names beside columns and patsy's own functions."""
     found = {}
     for name in patsy.eval.ast_names(code):
@@ -212,7 +212,8 @@ def _outside(code: str, namespace: Any, columns: frozenset[str]) -> dict[str, An
     return found
 
 
-def _opened(value: Any) -> Any:
+def opened(value: Any) -> Any:
+    """What a factor names: a module is imported, all else is as it is."""
     return importlib.import_module(value.name) if isinstance(value, Module) else value
 
 

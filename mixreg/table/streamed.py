@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -24,6 +24,7 @@ from mixreg.table.columns import formula_names
 from mixreg.table.design import Design
 from mixreg.table.far_names import FarNames, GroupCheck, Pieces
 from mixreg.table.learning import Frames, learn_design, learn_gate, refuse_arrays
+from mixreg.table.own_rows import RowNames
 from mixreg.table.responses import Asked
 from mixreg.table.rows import RowColumns
 
@@ -46,7 +47,7 @@ class Streamed:
     gate: Design | None
     raw: Source
     trials: tuple[bool, ...]
-    names: FarNames
+    names: RowNames
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +84,9 @@ class Question:
         own = self.columns[0]
         return own.groups or own.choice_set
 
-    def check(self, there: tuple[str, ...]) -> None:
+    def check(self, there: tuple[str, ...], what: str = "data in files are read") -> None:
         """Refuse what a table with these columns cannot answer."""
-        check_names(self.columns, there)
+        check_names(self.columns, there, what)
         for formula in self.formulas:
             refuse_arrays(set.union(*formula_names(formula)), there, self.environment)
 
@@ -125,12 +126,18 @@ def told(frames: Iterator[pd.DataFrame], bar: Bar) -> Iterator[pd.DataFrame]:
 def make_maker(question: Question, chunks: Frames, there: tuple[str, ...]) -> ChunkMaker:
     """What makes rows of chunks, with all that formulas learn from them."""
     designs, gate = learn(question, chunks, there)
-    parts = list(zip(designs, question.families, question.columns, strict=True))
+    parts = zip(designs, question.families, question.columns, strict=True)
     columns = [settle_trials(own, family, design, chunks) for design, family, own in parts]
-    asked = [Asked(design, family, own.names()) for design, family, own in parts]
-    return ChunkMaker(
-        tuple(asked), tuple(columns), gate, question.k, question.noise, question.missing
-    )
+    return maker_of(question, designs, columns, gate)
+
+
+def maker_of(
+    question: Question, designs: list[Design], columns: Sequence[RowColumns], gate: Design | None
+) -> ChunkMaker:
+    """What makes rows of chunks, given what was learnt and which weights are trials."""
+    parts = zip(designs, question.families, question.columns, strict=True)
+    asked = tuple(Asked(design, family, own.names()) for design, family, own in parts)
+    return ChunkMaker(asked, tuple(columns), gate, question.k, question.noise, question.missing)
 
 
 def learn(
@@ -144,14 +151,26 @@ def learn(
             masks = [mask for mask in found if mask is not None]
             yield frame[np.logical_and.reduce(masks)] if masks else frame
 
+    return learnt(question, there, lambda number: usable)
+
+
+def learnt(
+    question: Question, there: tuple[str, ...], frames: Callable[[int], Frames]
+) -> tuple[list[Design], Design | None]:
+    """What all formulas say of the rows that each of them, by its number, is given."""
     where, pairs = question.environment, zip(question.formulas, question.families, strict=True)
-    designs = [learn_design(formula, family, usable, there, where) for formula, family in pairs]
+    designs = [
+        learn_design(formula, family, frames(i), there, where)
+        for i, (formula, family) in enumerate(pairs)
+    ]
     if question.concomitant is None:
         return designs, None
-    return designs, learn_gate(question.concomitant, usable, there, where)
+    return designs, learn_gate(question.concomitant, frames(len(designs)), there, where)
 
 
-def check_names(columns: Sequence[RowColumns], there: tuple[str, ...]) -> None:
+def check_names(
+    columns: Sequence[RowColumns], there: tuple[str, ...], what: str = "data in files are read"
+) -> None:
     """Refuse arrays, and names of columns that there are not."""
     for own in columns:
         for field in fields(own):
@@ -160,7 +179,7 @@ def check_names(columns: Sequence[RowColumns], there: tuple[str, ...]) -> None:
                 continue
             if not isinstance(value, str):
                 raise InputError(
-                    f"{field.name} is an array, but data in files are read piece by piece; put it "
+                    f"{field.name} is an array, but {what} piece by piece; put it "
                     f"into a column and give its name, {field.name}='column'"
                 )
             if value not in there:
