@@ -4,6 +4,7 @@ All run on a real cluster of two worker processes; some kill workers, or the clu
 """
 
 import copy
+import gc
 import itertools
 import os
 import pickle
@@ -265,7 +266,7 @@ def test_selection_and_bootstrap(monkeypatch):
         ("y ~ x1", {"subset": "x1 > 99"}, "data has no rows left"),
         ("count ~ x1", {"family": "gamma"}, "the response is 0 in row"),
         ("y ~ I(x1 - np.mean(x1))", {}, "looks at rows beside its own"),
-        ("y ~ x1", {"sort": True}, "scratch= and sort= are for data in files"),
+        ("y ~ x1", {"sort": True}, "scratch= and sort= are for data that are not in memory"),
     ],
 )
 def test_what_a_cluster_cannot_do_is_told(formula, options, message):
@@ -397,4 +398,5 @@ def test_without_a_client_processes_are_started_and_closed(monkeypatch):
     assert own.status == "running"
     assert model.fit(n_init=1).nobs == 320
     del model
+    gc.collect()
     assert own.status == "closed"

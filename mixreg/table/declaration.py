@@ -185,8 +185,9 @@ class Declaration(ModelParts):
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         each = of_responses(given, formulas)
         names = needed_names(formulas, concomitant, subset, vars(given))
-        on_cluster = is_distributed(data)
-        in_files = not isinstance(data, pd.DataFrame) and is_far(data, scratch is not None)
+        own = isinstance(data, pd.DataFrame)
+        on_cluster = not own and is_distributed(data)
+        in_files = not own and is_far(data, scratch is not None)
         if in_files or on_cluster:
             question = Question(
                 tuple(formulas),
