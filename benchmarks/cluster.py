@@ -50,11 +50,10 @@ class Passes:
     seconds: list[float] = field(default_factory=list)
 
     def of(self, name: str) -> tuple[int, int, float]:
-        """Bytes of the graph, bytes of the result, and seconds: medians of passes of a kind."""
+        """Most bytes of the graph and of the result, and median seconds, of passes of a kind."""
         here = [i for i, each in enumerate(self.names) if each == name]
-        kinds = (self.sent, self.back, self.seconds)
-        sent, back, took = (float(np.median([kind[i] for i in here])) for kind in kinds)
-        return int(sent), int(back), took
+        sent, back = (max(kind[i] for i in here) for kind in (self.sent, self.back))
+        return sent, back, float(np.median([self.seconds[i] for i in here]))
 
 
 @contextmanager

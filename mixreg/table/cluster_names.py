@@ -157,7 +157,7 @@ class ClusterNames:
 
 def unit_rows(rows: Held, values: NDArray[Any], classes: int) -> NDArray[Any]:
     """What was found of a partition's units, for each of its rows."""
-    if not rows.blocks:
+    if not len(rows.beside.index):
         return np.empty((classes, 0))
     sizes = rows.beside.sizes
     return values if sizes is None else np.repeat(values, sizes, axis=-1)
