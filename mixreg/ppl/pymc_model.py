@@ -6,28 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from mixreg.errors import InputError, NotAvailableError
+from mixreg.errors import InputError
 from mixreg.estimators.priors import Priors
+from mixreg.ppl.compat import pymc
 from mixreg.ppl.density import per_unit, row_density
-from mixreg.ppl.inference_data import INSTALL, arviz
 from mixreg.table.parts import ModelParts
 
 Graph = Any
 
 # Sampling keeps all components; variational Bayes's own default prunes them.
 DEFAULT = Priors(concentration=1.0)
-
-
-def pymc() -> tuple[Any, Any]:
-    """Import PyMC and PyTensor, or say how to get them."""
-    try:
-        # ArviZ warns of its own future when it is first imported, which PyMC does.
-        arviz()
-        import pymc as pm
-        import pytensor.tensor as pt
-    except (ImportError, NotAvailableError) as error:
-        raise NotAvailableError(f"this needs PyMC; install it with {INSTALL}") from error
-    return pm, pt
 
 
 def to_pymc(model: ModelParts, priors: Priors | None) -> Any:

@@ -12,9 +12,10 @@ from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.priors import Priors
 from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
+from mixreg.ppl.compat import pymc
 from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.inference_data import inference_data
-from mixreg.ppl.pymc_model import present_coefficients, pymc, to_pymc
+from mixreg.ppl.pymc_model import present_coefficients, to_pymc
 from mixreg.report.estimates import Estimates
 from mixreg.table.checks import whole
 
