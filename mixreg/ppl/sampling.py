@@ -56,9 +56,11 @@ def sample(
     """Sample the posterior; see `MixRegResults.sample`."""
     pm, _ = pymc()
     built = to_pymc(res.model, priors)
-    settings: dict[str, Any] = {"init": "adapt_diag", "cores": min(chains, 2), **options}
+    # Named, because PyMC 6 would otherwise take nutpie where that is installed.
+    own = {"nuts_sampler": "pymc", "init": "adapt_diag", "cores": min(chains, 2)}
+    settings: dict[str, Any] = {**own, **options}
     point = initial_point(res)
-    if settings.get("nuts_sampler", "pymc") == "pymc":
+    if settings["nuts_sampler"] == "pymc":
         settings["initvals"] = point
     else:
         # Other samplers take no initvals, but start where the model says.
