@@ -18,7 +18,9 @@ def main() -> None:
     path = Path(__file__).parents[1] / "pyproject.toml"
     project = tomllib.loads(path.read_text())["project"]
     extras = project["optional-dependencies"].values()
-    print("\n".join(lowest([*project["dependencies"], *(one for group in extras for one in group)])))
+    print(
+        "\n".join(lowest([*project["dependencies"], *(one for group in extras for one in group)]))
+    )
 
 
 if __name__ == "__main__":

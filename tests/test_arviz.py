@@ -373,7 +373,9 @@ def test_arviz_draws_figures(two, found):
     if arviz_makes_trees(az):
         az.plot_dist(two["k=2"], var_names=["weights"])
         az.plot_ppc_dist(two["k=2"], num_samples=20)
-        axes = az.plot_ppc_dist(found("poisson groups")[1], num_samples=11).viz["figure"].item().axes
+        axes = (
+            az.plot_ppc_dist(found("poisson groups")[1], num_samples=11).viz["figure"].item().axes
+        )
     else:
         az.plot_posterior(two["k=2"], var_names=["weights"])
         az.plot_ppc(two["k=2"], num_pp_samples=20)
