@@ -56,7 +56,7 @@ def inference_data(
         return values.reshape(chains, draws, *values.shape[1:])
 
     unit = "group" if model.units.labels is not None else "row"
-    coords = {
+    coords: dict[str, Any] = {
         "component": list(res.components),
         "class": list(res.classes),
         "term": model.exog_names,
@@ -71,7 +71,7 @@ def inference_data(
         coords["gate_term"] = list(model.layout.gate)
     drawn = {name: by_chain(predictive(res, stack, seed))}
     pointwise = {name: by_chain(log_likelihoods(res, stack))}
-    more = {group: (values, {}) for group, values in (extra or {}).items()}
+    more: dict[str, Any] = {group: (values, {}) for group, values in (extra or {}).items()}
     labels = {"labels": res.unit_labels, "probability": res.unit_posterior.T}
     groups: dict[str, Any] = {
         "posterior": (posterior, DIMENSIONS),

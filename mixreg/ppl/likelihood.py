@@ -54,8 +54,8 @@ def by_sweep(pt: Any, model: ModelParts, at: Graphs) -> Graph:
     odds = at.gating[1:] - at.gating[:1]
     vector = pt.concatenate([pt.concatenate(own, axis=1).ravel(), odds.ravel()])
     rows = problem.source.standard(problem.whitening)
-    value, _ = SweptLikelihood(rows, problem.mixture, layout)(vector)
-    return value
+    made: Any = SweptLikelihood(rows, problem.mixture, layout)(vector)
+    return made[0]
 
 
 def by_graph(pt: Any, model: ModelParts, at: Graphs) -> Graph:
@@ -63,7 +63,8 @@ def by_graph(pt: Any, model: ModelParts, at: Graphs) -> Graph:
     block = model.source.at_hand("a PyMC graph of all rows").standard(model.whitening).as_block()
     joint = _own_density(pt, model, block, at)
     if model.noise:
-        even = model.family.unit_background(block, model.problem().mixture.background)
+        length: Any = model.problem().mixture.background
+        even = model.family.unit_background(block, length)
         joint = pt.concatenate([joint, pt.as_tensor(np.array(even)[None])])
     joint = joint + model.mixture.gate.prior_graph(pt, at.gating, block)
     if block.known is not None:
