@@ -28,6 +28,7 @@ az, (pm, _) = arviz(), pymc()
 import pytensor  # noqa: E402
 from pymc.model.transform.conditioning import remove_value_transforms  # noqa: E402
 from pytensor.compile.mode import Mode  # noqa: E402
+from pytensor.gradient import NullTypeGradError  # noqa: E402
 
 # Chains run in processes made by fork.
 pytestmark = pytest.mark.filterwarnings(
@@ -417,6 +418,76 @@ def test_a_family_of_ones_own_is_not_taken_for_its_parent():
     made = model("count ~ x1", family=Halved())
     with pytest.raises(InputError, match="has no PyMC version"):
         made.to_pymc()
+
+
+# By a sweep
+
+
+def at_random(built: Any) -> dict[str, np.ndarray]:
+    """A point in the coordinates of the sampler."""
+    rng = np.random.default_rng(5)
+    point = built.initial_point()
+    return {key: value + 0.3 * rng.standard_normal(value.shape) for key, value in point.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sweep_is_the_graph(name):
+    made = MODELS[name]()
+    found = []
+    for likelihood in ("graph", "sweep"):
+        built = made.to_pymc(PRIORS, likelihood)
+        graphs = [built.logp(), built.dlogp()]
+        function = pytensor.function(built.value_vars, graphs, mode=PLAIN)
+        found.append(function(*(at_random(built)[v.name] for v in built.value_vars)))
+    (value, slope), (other, swept) = found
+    assert_allclose(other, value, rtol=1e-10)
+    assert_allclose(swept, slope, rtol=1e-8, atol=1e-8 * np.abs(slope).max())
+
+
+def test_a_sweep_never_asks_for_all_rows(monkeypatch):
+    made = model(FORMULA)
+    made.whitening  # noqa: B018
+    monkeypatch.setattr(type(made.source), "as_block", None)
+    monkeypatch.setattr(type(made.source), "at_hand", None)
+    built = made.to_pymc(likelihood="sweep")
+    assert np.isfinite(built.compile_logp(mode=PLAIN)(built.initial_point()))
+    with pytest.raises(TypeError, match="not callable"):
+        made.to_pymc()
+
+
+def test_a_sweep_takes_families_of_ones_own():
+    made = model("count ~ x1", family=Halved())
+    built = made.to_pymc(likelihood="sweep")
+    assert np.isfinite(built.compile_logp(mode=PLAIN)(built.initial_point()))
+
+
+def test_a_sweep_has_no_second_derivatives():
+    built = model(FORMULA).to_pymc(likelihood="sweep")
+    with pytest.raises(NullTypeGradError, match="likelihood='graph'"):
+        built.d2logp()
+
+
+def test_the_highest_density_is_found_by_sweeps():
+    res = model("count ~ x1", family="poisson").fit(n_init=4)
+    with res.model.to_pymc(Priors(1.0, link_scale=1e3), "sweep"):
+        settings = {"compile_kwargs": {"mode": PLAIN}, "progressbar": False}
+        found = pm.find_MAP(start=res.initial_point(), **settings)
+    assert_allclose(found["coef"], res.coefficients.T, atol=1e-3)
+
+
+def test_chains_run_on_sweeps():
+    res = model("count ~ x1", family="poisson", k=1).fit(n_init=4)
+    runs = [
+        res.sample(30, 1, tune=30, seed=3, likelihood=likelihood, **QUICK).posterior["coef"]
+        for likelihood in ("graph", "sweep")
+    ]
+    assert_allclose(runs[0], runs[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("given", ["rows", None, 1])
+def test_an_unknown_likelihood_is_refused(given):
+    with pytest.raises(InputError, match=r"likelihood=.* must be 'graph' or 'sweep'; use"):
+        model(FORMULA).to_pymc(likelihood=given)
 
 
 # Label switching

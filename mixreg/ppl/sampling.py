@@ -12,9 +12,10 @@ from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.priors import Priors
 from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
-from mixreg.ppl.compat import pymc
+from mixreg.ppl.compat import pymc, quiet_object_mode
 from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.inference_data import inference_data
+from mixreg.ppl.likelihood import Likelihood
 from mixreg.ppl.pymc_model import present_coefficients, to_pymc
 from mixreg.report.estimates import Estimates
 from mixreg.table.checks import whole
@@ -51,11 +52,12 @@ def sample(
     seed: int,
     priors: Priors | None,
     progress: bool,
+    likelihood: Likelihood,
     options: dict[str, Any],
 ) -> Any:
     """Sample the posterior; see `MixRegResults.sample`."""
     pm, _ = pymc()
-    built = to_pymc(res.model, priors)
+    built = to_pymc(res.model, priors, likelihood)
     # Named, because PyMC 6 would otherwise take nutpie where that is installed.
     own = {"nuts_sampler": "pymc", "init": "adapt_diag", "cores": min(chains, 2)}
     settings: dict[str, Any] = {**own, **options}
@@ -72,7 +74,7 @@ def sample(
         raise InputError("return_inferencedata=False is not possible; sample returns ArviZ data")
     counts = {"draws": whole("draws", draws, 1), "tune": whole("tune", tune, 0)}
     counts["chains"] = whole("chains", chains, 1)
-    with built:
+    with built, quiet_object_mode():
         trace = pm.sample(
             **counts, random_seed=whole("seed", seed, 0), progressbar=progress, **known
         )

@@ -40,10 +40,9 @@ class SweptLikelihood(Op):
     def __init__(self, rows: Swept, mixture: Mixture, layout: Layout) -> None:
         self.rows, self.mixture, self.layout = rows, mixture, layout
 
-    def make_node(self, vector: Any) -> Apply:
+    def make_node(self, *inputs: Any) -> Apply:
         """A number and a vector, from a vector."""
-        vector = pt.as_tensor(vector)
-        return Apply(self, [vector], [pt.dscalar(), pt.dvector()])
+        return Apply(self, [pt.as_tensor(*inputs)], [pt.dscalar(), pt.dvector()])
 
     def perform(self, node: Apply, inputs: Sequence[Array], outputs: list[list[Any]]) -> None:
         """Sweep."""
@@ -59,8 +58,11 @@ class SweptLikelihood(Op):
             return [grad_not_implemented(self, 0, inputs[0], "use likelihood='graph'")]
         return [cotangents[0] * outputs[1]]
 
-    # What PyTensor 2 calls it.
-    L_op = pullback
+    def L_op(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], output_grads: Sequence[Any]
+    ) -> list[Any]:
+        """What PyTensor 2 calls it."""
+        return self.pullback(inputs, outputs, output_grads)
 
     def infer_shape(self, fgraph: Any, node: Apply, shapes: Sequence[Any]) -> list[Any]:
         """The gradient is as long as the vector."""
