@@ -52,14 +52,6 @@ def _quiet_import() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def quiet_object_mode() -> Iterator[None]:
-    """Not a word of Numba, PyMC 6's compiler, that a sweep is Python: it is meant to be."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Numba will use object mode", UserWarning)
-        yield
-
-
 def draws_of(
     groups: Mapping[str, tuple[Variables, Dimensions]], coords: Mapping[str, Sequence[Any]]
 ) -> Any:

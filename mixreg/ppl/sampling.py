@@ -12,7 +12,7 @@ from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.priors import Priors
 from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
-from mixreg.ppl.compat import pymc, quiet_object_mode
+from mixreg.ppl.compat import pymc
 from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.inference_data import inference_data
 from mixreg.ppl.likelihood import Likelihood
@@ -74,7 +74,7 @@ def sample(
         raise InputError("return_inferencedata=False is not possible; sample returns ArviZ data")
     counts = {"draws": whole("draws", draws, 1), "tune": whole("tune", tune, 0)}
     counts["chains"] = whole("chains", chains, 1)
-    with built, quiet_object_mode():
+    with built:
         trace = pm.sample(
             **counts, random_seed=whole("seed", seed, 0), progressbar=progress, **known
         )

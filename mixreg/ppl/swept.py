@@ -7,15 +7,19 @@ need not have them in memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
+import numba
 import numpy as np
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pytensor.gradient import DisconnectedType, grad_not_implemented
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
+from pytensor.link.numba.dispatch import basic as dispatch
 
 from mixreg.inference.score import value_and_score
 from mixreg.mixture.layout import Layout
@@ -39,6 +43,17 @@ class SweptLikelihood(Op):
 
     def __init__(self, rows: Swept, mixture: Mixture, layout: Layout) -> None:
         self.rows, self.mixture, self.layout = rows, mixture, layout
+        self.number = _enter(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Another process, or a copy, has a number of its own."""
+        self.__dict__.update(state)
+        self.number = _enter(self)
+
+    def at(self, vector: Array) -> tuple[Array, Array]:
+        """Value and gradient."""
+        value, slope = value_and_score(self.rows, self.mixture, self.layout.unpack(vector))
+        return np.asarray(value), slope
 
     def make_node(self, *inputs: Any) -> Apply:
         """A number and a vector, from a vector."""
@@ -46,9 +61,7 @@ class SweptLikelihood(Op):
 
     def perform(self, node: Apply, inputs: Sequence[Array], outputs: list[list[Any]]) -> None:
         """Sweep."""
-        params = self.layout.unpack(inputs[0])
-        value, slope = value_and_score(self.rows, self.mixture, params)
-        outputs[0][0], outputs[1][0] = np.asarray(value), slope
+        outputs[0][0], outputs[1][0] = self.at(inputs[0])
 
     def pullback(
         self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]
@@ -67,3 +80,37 @@ class SweptLikelihood(Op):
     def infer_shape(self, fgraph: Any, node: Apply, shapes: Sequence[Any]) -> list[Any]:
         """The gradient is as long as the vector."""
         return [(), shapes[0]]
+
+
+# Numba would put a copy of an operation, rows and all, into the code it makes. So its code has the
+# number of an operation, which is looked up here; models keep their operations alive.
+_numbers = count()
+_known: WeakValueDictionary[int, SweptLikelihood] = WeakValueDictionary()
+
+
+def _enter(operation: SweptLikelihood) -> int:
+    number = next(_numbers)
+    _known[number] = operation
+    return number
+
+
+def at_number(number: int, vector: Array) -> tuple[Array, Array]:
+    """Value and gradient of an operation that is known by its number."""
+    if number not in _known:
+        raise RuntimeError("the PyMC model of this likelihood is gone; keep it while it is in use")
+    return _known[number].at(vector)
+
+
+@dispatch.numba_funcify.register(SweptLikelihood)
+def in_numba(op: SweptLikelihood, node: Any = None, **kwargs: Any) -> Callable[..., Any]:
+    """The operation for Numba, the compiler of PyMC 6 and of nutpie: a call of Python."""
+    number = op.number
+    returned = numba.types.Tuple([dispatch.get_numba_type(each.type) for each in node.outputs])
+
+    @dispatch.numba_njit
+    def perform(vector: Any) -> Any:
+        with numba.objmode(found=returned):
+            found = at_number(number, vector)
+        return found
+
+    return perform
