@@ -77,10 +77,6 @@ class SweptLikelihood(Op):
         """What PyTensor 2 calls it."""
         return self.pullback(inputs, outputs, output_grads)
 
-    def infer_shape(self, fgraph: Any, node: Apply, shapes: Sequence[Any]) -> list[Any]:
-        """The gradient is as long as the vector."""
-        return [(), shapes[0]]
-
 
 # Numba would put a copy of an operation, rows and all, into the code it makes. So its code has the
 # number of an operation, which is looked up here; models keep their operations alive.
