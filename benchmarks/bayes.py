@@ -2,7 +2,12 @@
 
 import time
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,9 +104,71 @@ def sampled() -> None:
     print(f"standard errors, deviations {ratio.min():.3f} to {ratio.max():.3f} times them")
 
 
+def five_planes(n: int) -> MixReg:
+    """Twenty regressors, five components."""
+    rng = np.random.default_rng(3)
+    x = np.column_stack([np.ones(n), rng.standard_normal((n, 19))])
+    coef, label = rng.standard_normal((5, 20)), rng.integers(0, 5, n)
+    y = np.einsum("np,np->n", x, coef[label]) + 0.5 * rng.standard_normal(n)
+    return MixReg(y, x, k=5)
+
+
+def compiled(model: MixReg, likelihood: str) -> tuple[Any, np.ndarray]:
+    """Value and gradient as NUTS calls them, and a point to call them at."""
+    built = model.to_pymc(likelihood=likelihood)
+    function = built.logp_dlogp_function(ravel_inputs=True)
+    function.set_extra_values({})
+    size = sum(value.size for value in built.initial_point().values())
+    return function, 0.2 * np.random.default_rng(1).standard_normal(size)
+
+
+def megabytes(field: str) -> float:
+    """A line of what the system says of this process: VmRSS is now, VmHWM the peak."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
+
+
+def gradients(job: tuple[str, int]) -> tuple[float, np.ndarray, float, float]:
+    """Value, gradient, median seconds of a call, and megabytes at the peak beside the data."""
+    warnings.simplefilter("ignore")
+    likelihood, rows = job
+    model = five_planes(rows)
+    assert model.whitening.rows == rows  # Standard coordinates are looked for once.
+    before = megabytes("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # The peak begins anew.
+    function, at = compiled(model, likelihood)
+    times = []
+    for _ in range(15):
+        began = time.perf_counter()
+        value, slope = function(at)
+        times.append(time.perf_counter() - began)
+    return float(value), slope, float(np.median(times)), megabytes("VmHWM") - before
+
+
+def alone(work: Callable[[Any], Any], job: Any) -> Any:
+    """A job in a new process, which has its peak of memory to itself."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(work, job).result()
+
+
+def by_sweep() -> None:
+    """Value and gradient by the sweep against the graph, each in a process of its own."""
+    kinds = ("graph", "sweep")
+    graph, sweep = (alone(gradients, (kind, 200_000)) for kind in kinds)
+    # What the compiler takes is there with few rows, too.
+    few = [alone(gradients, (kind, 1000))[3] for kind in kinds]
+    gaps = np.abs(sweep[1] - graph[1]).max() / np.abs(graph[1]).max(), sweep[0] / graph[0] - 1
+    print("value and gradient at 200,000 x 20, k=5, sweep against graph: equal to ", end="")
+    print(
+        f"{np.abs(gaps).max():.0e}; {1e3 * sweep[2]:.0f} against {1e3 * graph[2]:.0f} ms; ", end=""
+    )
+    print(f"{sweep[3] - few[1]:.0f} against {graph[3] - few[0]:.0f} MB beside data and compiler")
+
+
 def main(workers: int = 2) -> None:
     """Print one line a figure."""
     warnings.simplefilter("ignore")
+    by_sweep()
     agreement()
     speed()
     edges = np.linspace(0, 300, 4 * workers + 1).astype(int).tolist()

@@ -14,11 +14,13 @@ from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.priors import Priors
 from mixreg.inference.estimate import Estimate
 from mixreg.inference.information import TakeInformation
+from mixreg.inference.score import value_and_score
 from mixreg.jobs.checkpoint import open_journal
 from mixreg.jobs.interrupt import OnInterrupt, check_on_interrupt
 from mixreg.jobs.job import make_job
 from mixreg.jobs.options import check_cov_type, flat, make_options, make_start
 from mixreg.jobs.problem import Options, Solution
+from mixreg.ppl.likelihood import Likelihood
 from mixreg.ppl.pymc_model import to_pymc
 from mixreg.report.fitted import make_fitted
 from mixreg.results import MixRegResults
@@ -85,7 +87,7 @@ class MixReg(Declaration):
         What to do with rows that have missing values.
     """
 
-    def to_pymc(self, priors: Priors | None = None) -> Any:
+    def to_pymc(self, priors: Priors | None = None, likelihood: Likelihood = "graph") -> Any:
         """Build a PyMC model of the same mixture, labels summed out.
 
         Its variables `coef`, `scale`, `weights` and `gate` are in the user's
@@ -97,8 +99,13 @@ class MixReg(Declaration):
         ----------
         priors : Priors, optional
             Weakly informative if None, with Dirichlet(1) weights.
+        likelihood : {"graph", "sweep"}
+            "graph" is a PyTensor graph of all rows. "sweep" is one operation
+            whose value and gradient are made in a pass over the rows, block by
+            block: memory does not grow with the rows, and any family will do.
+            It has no second derivatives.
         """
-        return to_pymc(self, priors)
+        return to_pymc(self, priors, likelihood)
 
     def loglike(self, params: Any) -> float:
         """Log-likelihood at a flat parameter vector, in the order of `param_names`."""
@@ -110,7 +117,8 @@ class MixReg(Declaration):
     def score(self, params: Any) -> Array:
         """Gradient of the log-likelihood at a flat parameter vector."""
         at = self.layout.unpack(flat(params, self.layout))
-        return self.source.sweep(TakeInformation(self.mixture), at).contract(self.layout).score
+        _, score = value_and_score(self.source, self.mixture, at)
+        return np.asarray(score @ self.layout.contraction())
 
     def hessian(self, params: Any) -> Array:
         """Second derivatives of the log-likelihood at a flat parameter vector."""

@@ -18,6 +18,7 @@ from mixreg.inference.delta import willingness_to_pay
 from mixreg.jobs.ladder import data_moments
 from mixreg.ppl.draws import draw_vectors, predictive, stack_of
 from mixreg.ppl.inference_data import to_arviz
+from mixreg.ppl.likelihood import Likelihood
 from mixreg.ppl.sampling import initial_point, sample
 from mixreg.report import segments as market
 from mixreg.report.diagnostics import Diagnostics, diagnose
@@ -266,6 +267,7 @@ class MixRegResults(Estimates):
         tune: int = 1000,
         priors: Any = None,
         progress: bool = False,
+        likelihood: Likelihood = "graph",
         **options: Any,
     ) -> Any:
         """Sample the posterior with PyMC, and return ArviZ data.
@@ -281,7 +283,9 @@ class MixRegResults(Estimates):
             Weakly informative if None, with Dirichlet(1) weights.
         progress : bool
             Show a progress bar.
+        likelihood : {"graph", "sweep"}
+            As in `MixReg.to_pymc`.
         **options
             Passed on to `pymc.sample`, as `nuts_sampler="nutpie"`.
         """
-        return sample(self, draws, tune, chains, seed, priors, progress, options)
+        return sample(self, draws, tune, chains, seed, priors, progress, likelihood, options)

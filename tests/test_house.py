@@ -36,7 +36,7 @@ COLUMNS = {*ROW_FIELDS, *UNIT_FIELDS, "starts"}
 SOURCES = {"source", "raw", "near", "sample", "linear"}
 
 # PyMC builds one graph of all rows.
-NEED_ALL_ROWS = {"ppl/pymc_model.py"}
+NEED_ALL_ROWS = {"ppl/likelihood.py"}
 # Rows that a user hands over, to be fitted or predicted, are put into memory.
 PUT_INTO_MEMORY = {"table/declaration.py", "report/prediction.py"}
 # A search looks at its levels, and at views, as one block.

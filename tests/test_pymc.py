@@ -19,16 +19,16 @@ from mixreg.estimators.expectation import Posterior
 from mixreg.families import Poisson, Rows
 from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
-from mixreg.ppl.inference_data import arviz
+from mixreg.ppl.compat import arviz, group_names, pymc
 from mixreg.ppl.sampling import aligned
 from tests.samples import lines
 
-az = arviz()
+az, (pm, _) = arviz(), pymc()
 
-import pymc as pm  # noqa: E402
 import pytensor  # noqa: E402
 from pymc.model.transform.conditioning import remove_value_transforms  # noqa: E402
 from pytensor.compile.mode import Mode  # noqa: E402
+from pytensor.gradient import NullTypeGradError  # noqa: E402
 
 # Chains run in processes made by fork.
 pytestmark = pytest.mark.filterwarnings(
@@ -420,6 +420,76 @@ def test_a_family_of_ones_own_is_not_taken_for_its_parent():
         made.to_pymc()
 
 
+# By a sweep
+
+
+def at_random(built: Any) -> dict[str, np.ndarray]:
+    """A point in the coordinates of the sampler."""
+    rng = np.random.default_rng(5)
+    point = built.initial_point()
+    return {key: value + 0.3 * rng.standard_normal(value.shape) for key, value in point.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_sweep_is_the_graph(name):
+    made = MODELS[name]()
+    found = []
+    for likelihood in ("graph", "sweep"):
+        built = made.to_pymc(PRIORS, likelihood)
+        graphs = [built.logp(), built.dlogp()]
+        function = pytensor.function(built.value_vars, graphs, mode=PLAIN)
+        found.append(function(*(at_random(built)[v.name] for v in built.value_vars)))
+    (value, slope), (other, swept) = found
+    assert_allclose(other, value, rtol=1e-10)
+    assert_allclose(swept, slope, rtol=1e-8, atol=1e-8 * np.abs(slope).max())
+
+
+def test_a_sweep_never_asks_for_all_rows(monkeypatch):
+    made = model(FORMULA)
+    made.whitening  # noqa: B018
+    monkeypatch.setattr(type(made.source), "as_block", None)
+    monkeypatch.setattr(type(made.source), "at_hand", None)
+    built = made.to_pymc(likelihood="sweep")
+    assert np.isfinite(built.compile_logp(mode=PLAIN)(built.initial_point()))
+    with pytest.raises(TypeError, match="not callable"):
+        made.to_pymc()
+
+
+def test_a_sweep_takes_families_of_ones_own():
+    made = model("count ~ x1", family=Halved())
+    built = made.to_pymc(likelihood="sweep")
+    assert np.isfinite(built.compile_logp(mode=PLAIN)(built.initial_point()))
+
+
+def test_a_sweep_has_no_second_derivatives():
+    built = model(FORMULA).to_pymc(likelihood="sweep")
+    with pytest.raises(NullTypeGradError, match="likelihood='graph'"):
+        built.d2logp()
+
+
+def test_the_highest_density_is_found_by_sweeps():
+    res = model("count ~ x1", family="poisson").fit(n_init=4)
+    built = res.model.to_pymc(Priors(1.0, link_scale=1e3), "sweep")
+    with built, pytensor.config.change_flags(mode="FAST_COMPILE"):
+        found = pm.find_MAP(start=res.initial_point(), progressbar=False)
+    assert_allclose(found["coef"], res.coefficients.T, atol=1e-3)
+
+
+def test_chains_run_on_sweeps():
+    res = model("count ~ x1", family="poisson", k=1).fit(n_init=4)
+    runs = [
+        res.sample(30, 1, tune=30, seed=3, likelihood=likelihood, **QUICK).posterior["coef"]
+        for likelihood in ("graph", "sweep")
+    ]
+    assert_allclose(runs[0], runs[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("given", ["rows", None, 1])
+def test_an_unknown_likelihood_is_refused(given):
+    with pytest.raises(InputError, match=r"likelihood=.* must be 'graph' or 'sweep'; use"):
+        model(FORMULA).to_pymc(likelihood=given)
+
+
 # Label switching
 
 
@@ -490,7 +560,7 @@ def sampled(large) -> Any:
 
 
 def test_chains_agree(sampled):
-    assert float(az.rhat(sampled).to_array().max()) < 1.05
+    assert max(float(value.max()) for value in az.rhat(sampled).data_vars.values()) < 1.05
     assert float(az.ess(sampled)["coef"].min()) > 500
     assert int(sampled.sample_stats["diverging"].sum()) < 5
     assert sampled.posterior.sizes["chain"] == 2
@@ -498,7 +568,8 @@ def test_chains_agree(sampled):
 
 
 def test_the_posterior_is_the_estimate_and_its_standard_error(large, sampled):
-    draws = sampled.posterior.stack(sample=("chain", "draw"))
+    found = sampled.posterior.data_vars.items()
+    draws = {key: value.stack(sample=("chain", "draw")) for key, value in found}
     index = large.model.layout.coef_index()
     error = large.bse.to_numpy()[index]
     coef = draws["coef"].transpose("sample", "component", "term").to_numpy()
@@ -520,8 +591,8 @@ def test_short_runs_give_arviz_data(name):
     res = MODELS[name]().fit(n_init=4)
     data = res.sample(20, chains=2, tune=20, seed=2, **QUICK)
     wanted = res.to_arviz(5)
-    assert set(wanted.groups()) | {"sample_stats"} == set(data.groups())
-    for group in wanted.groups():
+    assert group_names(wanted) | {"sample_stats"} == group_names(data)
+    for group in group_names(wanted):
         assert set(wanted[group].data_vars) == set(data[group].data_vars)
         for key, value in wanted[group].data_vars.items():
             assert data[group][key].dims == value.dims
@@ -531,7 +602,7 @@ def test_short_runs_give_arviz_data(name):
             assert wanted[group][key].equals(data[group][key])
     assert data.posterior.sizes["chain"] == 2
     assert data.posterior.sizes["draw"] == 20
-    assert np.isfinite(data.log_likelihood.to_array()).all()
+    assert np.isfinite(data.log_likelihood["count"]).all()
     if "concomitant" in name:
         assert data.posterior["gate"].dims == ("chain", "draw", "class", "gate_term")
         assert not data.posterior["gate"].sel({"class": 1}).any()

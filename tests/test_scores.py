@@ -20,13 +20,18 @@ from tests.test_families import KINDS, OPTIONS, declare, near_truth, planted, sl
 
 
 def check_score(model: MixReg, at: np.ndarray) -> None:
-    """The score of a pass over rows is the slope of the log-likelihood, user's units."""
+    """The score of a pass over rows is the slope of the log-likelihood, user's units.
+
+    The model's own is that of the pass for the information, too.
+    """
     mixture, params = model.mixture, model.layout.unpack(at)
     sums = model.source.sweep(SoftAssignment(mixture), params.stacked())
     score = mixture.score(sums.family, sums.count, sums.gate, params)
     expected = slopes(model.loglike, at)
     found = score @ model.layout.contraction()
     assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+    full = model.source.sweep(TakeInformation(mixture), params).contract(model.layout).score
+    assert_allclose(model.score(at), full, rtol=1e-10, atol=1e-10 * np.abs(full).max())
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -40,6 +45,19 @@ def test_the_score_where_a_component_lacks_a_term():
     data = lines(120)
     model = MixReg.from_formula("y ~ x1 + x2", data, k=2, only={"x2": [2]}, weights=data["x2"] ** 2)
     check_score(model, np.linspace(-0.5, 0.7, len(model.param_names)))
+
+
+@pytest.mark.parametrize("options", [{"noise": True}, {"known_labels": "given"}], ids=str)
+def test_the_score_beside_a_background_and_known_labels(options):
+    data = lines(120).assign(given=np.where(np.arange(120) % 7 == 0, 1.0, np.nan))
+    model = MixReg.from_formula("y ~ x1 + x2", data, k=2, **options)
+    check_score(model, np.linspace(-0.5, 0.7, len(model.param_names)))
+
+
+def test_the_score_leaves_the_information_alone(monkeypatch):
+    model = MixReg.from_formula("y ~ x1 + x2", lines(120), k=2)
+    monkeypatch.delattr(TakeInformation, "__call__")
+    assert np.isfinite(model.score(np.linspace(-0.5, 0.7, len(model.param_names)))).all()
 
 
 def test_the_score_of_choices():

@@ -86,22 +86,21 @@ class Gate(Protocol):
 
     # What probabilistic programming asks
 
-    def graph(
-        self, pm: Any, pt: Any, block: Block, basis: Array | None, classes: int, priors: Any
-    ) -> Any:
-        """Log class probabilities of a PyMC model, (K, 1) or (K, units).
+    def graph(self, pm: Any, pt: Any, basis: Array | None, classes: int, priors: Any) -> Any:
+        """Gating in standard coordinates as variables of a PyMC model, (K, width).
 
         Parameters
         ----------
         pm, pt : modules
             `pymc` and `pytensor.tensor`, which are not imported here.
-        block : Block
-            All units, in standard coordinates.
         basis : (q, q) array or None
             Of the standard concomitants.
         classes : int
         priors : Priors
         """
+
+    def prior_graph(self, pt: Any, gating: Any, block: Block) -> Any:
+        """Log class probabilities of a gating that is a graph, (K, 1) or (K, units)."""
 
     def point(self, params: Parameters) -> dict[str, Array]:
         """Values of the variables of `graph` at one mixture."""
@@ -192,15 +191,17 @@ class ConstantGate:
         """Components whose weight is less than one row."""
         return np.asarray(rows * params.weights[: params.k] < 1)
 
-    def graph(
-        self, pm: Any, pt: Any, block: Block, basis: Array | None, classes: int, priors: Any
-    ) -> Any:
+    def graph(self, pm: Any, pt: Any, basis: Array | None, classes: int, priors: Any) -> Any:
         """Weights with a Dirichlet prior."""
         if classes == 1:
             pm.Deterministic("weights", pt.ones(1), dims="class")
             return pt.zeros((1, 1))
         weights = pm.Dirichlet("weights", np.full(classes, priors.concentration), dims="class")
         return pt.log(weights)[:, None]
+
+    def prior_graph(self, pt: Any, gating: Any, block: Block) -> Any:
+        """The log weights."""
+        return gating
 
     def point(self, params: Parameters) -> dict[str, Array]:
         """The weights, if there are several classes."""
@@ -323,15 +324,17 @@ class LogitGate:
         """Not known from the parameters alone."""
         return np.zeros(params.coef.shape[:-1], dtype=bool)
 
-    def graph(
-        self, pm: Any, pt: Any, block: Block, basis: Array | None, classes: int, priors: Any
-    ) -> Any:
+    def graph(self, pm: Any, pt: Any, basis: Array | None, classes: int, priors: Any) -> Any:
         """Standard coefficients with a normal prior, those of the first class zero."""
         free = pm.Normal("gate_standard", 0.0, priors.gate_scale, shape=(classes - 1, self.width))
         gate = pt.concatenate([pt.zeros((1, self.width)), free])
         assert basis is not None
         pm.Deterministic("gate", pt.dot(gate, basis.T), dims=("class", "gate_term"))
-        utility = pt.dot(gate, _concomitants(block).T)
+        return gate
+
+    def prior_graph(self, pt: Any, gating: Any, block: Block) -> Any:
+        """Utilities less the logarithm of their sum."""
+        utility = pt.dot(gating, _concomitants(block).T)
         top = pt.max(utility, axis=0)
         return utility - top - pt.log(pt.sum(pt.exp(utility - top), axis=0))
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.errors import NotAvailableError
 from mixreg.inference.averages import average_weights
 from mixreg.mixture.parameters import Parameters
+from mixreg.ppl.compat import draws_of
 from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
 from mixreg.report.estimates import Estimates
 from mixreg.sources import per_unit
@@ -23,20 +23,6 @@ DIMENSIONS = {
     "weights": ["class"],
     "gate": ["class", "gate_term"],
 }
-INSTALL = "python -m pip install 'mixreg[bayes]'"
-
-
-def arviz() -> Any:
-    """Import ArviZ, or say how to get it."""
-    try:
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
-            import arviz as az
-    except ImportError as error:
-        raise NotAvailableError(f"this needs ArviZ; install it with {INSTALL}") from error
-    return az
 
 
 def to_arviz(res: Estimates, n: int, seed: int) -> Any:
@@ -63,7 +49,6 @@ def inference_data(
         More groups, such as sample_stats.
     """
     res.spec.check_one_response("to_arviz")
-    az = arviz()
     model = res.model
     draws = stack.coef.shape[1] // chains
 
@@ -71,7 +56,7 @@ def inference_data(
         return values.reshape(chains, draws, *values.shape[1:])
 
     unit = "group" if model.units.labels is not None else "row"
-    coords = {
+    coords: dict[str, Any] = {
         "component": list(res.components),
         "class": list(res.classes),
         "term": model.exog_names,
@@ -86,25 +71,17 @@ def inference_data(
         coords["gate_term"] = list(model.layout.gate)
     drawn = {name: by_chain(predictive(res, stack, seed))}
     pointwise = {name: by_chain(log_likelihoods(res, stack))}
-    groups: list[tuple[dict[str, Any], dict[str, list[str]]]] = [
-        ({"posterior": posterior, **(extra or {})}, DIMENSIONS),
-        ({"posterior_predictive": drawn}, {name: ["row"]}),
-        ({"log_likelihood": pointwise}, {name: [unit]}),
-        ({"observed_data": {name: observed(res)}}, {name: ["row"]}),
-        (
-            {"constant_data": {"labels": res.unit_labels, "probability": res.unit_posterior.T}},
-            {"labels": [unit], "probability": [unit, "class"]},
-        ),
-    ]
-    # One group after another: names of variables may repeat across groups.
-    data = None
-    for group, dims in groups:
-        part = az.from_dict(**group, coords=coords, dims=dims)
-        if data is None:
-            data = part
-        else:
-            data.extend(part)
-    return data
+    more: dict[str, Any] = {group: (values, {}) for group, values in (extra or {}).items()}
+    labels = {"labels": res.unit_labels, "probability": res.unit_posterior.T}
+    groups: dict[str, Any] = {
+        "posterior": (posterior, DIMENSIONS),
+        **more,
+        "posterior_predictive": (drawn, {name: ["row"]}),
+        "log_likelihood": (pointwise, {name: [unit]}),
+        "observed_data": ({name: observed(res)}, {name: ["row"]}),
+        "constant_data": (labels, {"labels": [unit], "probability": [unit, "class"]}),
+    }
+    return draws_of(groups, coords)
 
 
 def observed(res: Estimates) -> Array:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mixreg.errors import InputError, NotAvailableError
+from mixreg.errors import InputError
 from mixreg.estimators.priors import Priors
-from mixreg.ppl.density import per_unit, row_density
-from mixreg.ppl.inference_data import INSTALL, arviz
+from mixreg.ppl.compat import pymc
+from mixreg.ppl.likelihood import Graphs, Likelihood, check_likelihood
 from mixreg.table.parts import ModelParts
 
 Graph = Any
@@ -18,64 +18,38 @@ Graph = Any
 DEFAULT = Priors(concentration=1.0)
 
 
-def pymc() -> tuple[Any, Any]:
-    """Import PyMC and PyTensor, or say how to get them."""
-    try:
-        # ArviZ warns of its own future when it is first imported, which PyMC does.
-        arviz()
-        import pymc as pm
-        import pytensor.tensor as pt
-    except (ImportError, NotAvailableError) as error:
-        raise NotAvailableError(f"this needs PyMC; install it with {INSTALL}") from error
-    return pm, pt
-
-
-def to_pymc(model: ModelParts, priors: Priors | None) -> Any:
+def to_pymc(model: ModelParts, priors: Priors | None, likelihood: Likelihood = "graph") -> Any:
     """Build the PyMC model; see `MixReg.to_pymc`."""
     model.spec.check_one_response("to_pymc")
     pm, pt = pymc()
     if priors is not None and not isinstance(priors, Priors):
         raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")
     priors = DEFAULT if priors is None else priors
-    white, layout, family = model.whitening, model.layout, model.family
-    block = model.source.at_hand("a PyMC graph of all rows").standard(white).as_block()
-    classes = [*range(1, model.k + 1), *([0] if model.noise else [])]
-    coords = {
-        "component": classes[: model.k],
-        "class": classes,
+    add_up = check_likelihood(likelihood)
+    white, gate = model.whitening, model.mixture.gate
+    with pm.Model(coords=_coords(model)) as built:
+        dispersion = _dispersion(pm, pt, model, priors)
+        coef = _coefficients(pm, pt, model, priors, dispersion)
+        gating = gate.graph(pm, pt, white.gate, model.layout.classes, priors)
+        user = white.scale * pt.dot(coef, white.basis.T)
+        if white.constant is not None:
+            user = user + white.shift * white.constant
+        pm.Deterministic("coef", user, dims=("component", "term"))
+        total = add_up(pt, model, Graphs(coef, dispersion, gating))
+        pm.Potential("log_likelihood", total - white.log_volume)
+    return built
+
+
+def _coords(model: ModelParts) -> dict[str, list[Any]]:
+    """Labels along the dimensions."""
+    layout, components = model.layout, list(range(1, model.k + 1))
+    return {
+        "component": components,
+        "class": components + [0] * model.noise,
         "term": list(layout.terms),
         "standard_term": [f"standard {i}" for i in range(layout.p)],
         "gate_term": list(layout.gate),
     }
-    with pm.Model(coords=coords) as built:
-        dispersion = _dispersion(pm, pt, model, priors)
-        beta = _coefficients(pm, pt, model, priors, dispersion)
-        log_prior = model.mixture.gate.graph(pm, pt, block, white.gate, len(classes), priors)
-        user = white.scale * pt.dot(beta, white.basis.T)
-        if white.constant is not None:
-            user = user + white.shift * white.constant
-        pm.Deterministic("coef", user, dims=("component", "term"))
-        eta = pt.dot(beta, block.x.T)
-        if block.offset is not None:
-            eta = eta + block.offset
-        wide = None if dispersion is None else dispersion[:, None]
-        density = row_density(pt, family, block, eta, wide)
-        joint = per_unit(pt, family, block, density, model.k)
-        if model.noise:
-            assert model.mixture.background is not None
-            even = family.unit_background(block, model.mixture.background / white.scale)
-            joint = pt.concatenate([joint, pt.as_tensor(np.array(even)[None])])
-        joint = joint + log_prior
-        if block.known is not None:
-            wrong = (block.known >= 0) & (np.arange(len(classes))[:, None] != block.known)
-            joint = joint + np.where(wrong, -np.inf, 0.0)
-        top = pt.max(joint, axis=0)
-        # Where no component can have made a unit, the density is zero.
-        finite = pt.switch(pt.isinf(top), 0.0, top)
-        marginal = pt.log(pt.sum(pt.exp(joint - finite), axis=0)) + finite
-        total = marginal.sum() if block.weight is None else pt.dot(marginal, block.weight)
-        pm.Potential("log_likelihood", total - white.rows * np.log(white.scale))
-    return built
 
 
 def _dispersion(pm: Any, pt: Any, model: ModelParts, priors: Priors) -> Graph:

@@ -12,9 +12,11 @@ from mixreg.estimators.expectation import Posterior
 from mixreg.estimators.priors import Priors
 from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
+from mixreg.ppl.compat import pymc
 from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.inference_data import inference_data
-from mixreg.ppl.pymc_model import present_coefficients, pymc, to_pymc
+from mixreg.ppl.likelihood import Likelihood
+from mixreg.ppl.pymc_model import present_coefficients, to_pymc
 from mixreg.report.estimates import Estimates
 from mixreg.table.checks import whole
 
@@ -50,14 +52,17 @@ def sample(
     seed: int,
     priors: Priors | None,
     progress: bool,
+    likelihood: Likelihood,
     options: dict[str, Any],
 ) -> Any:
     """Sample the posterior; see `MixRegResults.sample`."""
     pm, _ = pymc()
-    built = to_pymc(res.model, priors)
-    settings: dict[str, Any] = {"init": "adapt_diag", "cores": min(chains, 2), **options}
+    built = to_pymc(res.model, priors, likelihood)
+    # Named, because PyMC 6 would otherwise take nutpie where that is installed.
+    own = {"nuts_sampler": "pymc", "init": "adapt_diag", "cores": min(chains, 2)}
+    settings: dict[str, Any] = {**own, **options}
     point = initial_point(res)
-    if settings.get("nuts_sampler", "pymc") == "pymc":
+    if settings["nuts_sampler"] == "pymc":
         settings["initvals"] = point
     else:
         # Other samplers take no initvals, but start where the model says.

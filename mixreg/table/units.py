@@ -149,8 +149,7 @@ def make_units(
     weight = None if weights is None else _check_weights(np.asarray(weights)[kept], index)
     if groups is None:
         return Units(None, None, None, weight)
-    values = groups[kept] if not isinstance(groups, pd.Series) else groups[kept].array
-    codes, labels = pd.factorize(without_mask(values))
+    codes, labels = pd.factorize(without_mask(groups[kept]))
     labels = pd.Index(labels)
     order = None
     within = np.zeros(len(codes), dtype=np.intp) if sets is None else sets

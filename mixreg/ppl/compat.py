@@ -1,0 +1,99 @@
+"""PyMC 5 with ArviZ 0 and PyMC 6 with ArviZ 1, behind one door.
+
+ArviZ 1 keeps draws in a `DataTree` of xarray, ArviZ 0 in a class of its own,
+`InferenceData`. Both have groups of variables as attributes (`data.posterior`);
+how they are made, put together and listed differs, and nobody else asks which
+of them is there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from typing import Any
+
+from mixreg.errors import NotAvailableError
+
+INSTALL = "python -m pip install 'mixreg[bayes]'"
+
+Variables = Mapping[str, Any]
+Dimensions = Mapping[str, Sequence[str]]
+
+
+def arviz() -> Any:
+    """Import ArviZ, or say how to get it."""
+    try:
+        with _quiet_import():
+            import arviz as az
+    except ImportError as error:
+        raise NotAvailableError(f"this needs ArviZ; install it with {INSTALL}") from error
+    return az
+
+
+def pymc() -> tuple[Any, Any]:
+    """Import PyMC and PyTensor, or say how to get them."""
+    try:
+        with _quiet_import():
+            import pymc as pm
+            import pytensor.tensor as pt
+    except ImportError as error:
+        raise NotAvailableError(f"this needs PyMC; install it with {INSTALL}") from error
+    return pm, pt
+
+
+@contextmanager
+def _quiet_import() -> Iterator[None]:
+    """Not a word of what will change: ArviZ 0 warns of ArviZ 1, PyMC 6 calls old names."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def draws_of(
+    groups: Mapping[str, tuple[Variables, Dimensions]], coords: Mapping[str, Sequence[Any]]
+) -> Any:
+    """ArviZ data of some groups of variables.
+
+    Parameters
+    ----------
+    groups : mapping
+        From a group's name to its variables, chains and draws first, and the
+        names of their other dimensions. Variables of two groups may share a name.
+    coords : mapping
+        Labels along the dimensions.
+    """
+    az = arviz()
+    parts = [
+        _from_dict(az, name, variables, coords=coords, dims=dims)
+        for name, (variables, dims) in groups.items()
+    ]
+    return reduce(_joined, parts)
+
+
+def arviz_makes_trees(az: Any) -> bool:
+    """Whether ArviZ is 1 or later."""
+    return int(az.__version__.split(".")[0]) >= 1
+
+
+def _from_dict(az: Any, name: str, variables: Variables, **names: Any) -> Any:
+    """ArviZ data of one group."""
+    if arviz_makes_trees(az):
+        return az.from_dict({name: variables}, **names)
+    return az.from_dict(**{name: variables}, **names)
+
+
+def _joined(data: Any, more: Any) -> Any:
+    """ArviZ data with the groups of others put into it."""
+    if hasattr(data, "children"):
+        data.update(more.children)
+    else:
+        data.extend(more)
+    return data
+
+
+def group_names(data: Any) -> set[str]:
+    """Names of the groups of ArviZ data."""
+    return set(data.children if hasattr(data, "children") else data.groups())
