@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -180,8 +180,9 @@ class Declaration(ModelParts):
         given = RowColumns(groups, weights, offset, exposure, trials, choice_set, known_labels)
         each = of_responses(given, formulas)
         names = needed_names(formulas, concomitant, subset, vars(given))
-        if is_files(data) or is_distributed(data):
-            read = (read_files if is_files(data) else read_cluster)(
+        reader = _reader(data)
+        if reader is not None:
+            read = reader(
                 data,
                 formulas,
                 families,
@@ -258,6 +259,15 @@ class Declaration(ModelParts):
         self.spec, self._rows = settled(
             given, raw, trials, None if gate is None else gate[0], names, k, shared, only, noise
         )
+
+
+def _reader(data: Any) -> Callable[..., Streamed] | None:
+    """Who reads data that are not in memory; None if they are."""
+    if isinstance(data, pd.DataFrame):
+        return None
+    if is_files(data):
+        return read_files
+    return read_cluster if is_distributed(data) else None
 
 
 def needed_names(
