@@ -193,7 +193,8 @@ def test_a_sample_is_the_units_with_the_lowest_hashes(monkeypatch):
         monkeypatch.setattr(f"mixreg.sources.{module}.PIECE_UNITS", 64)
     hashes = unit_hashes(np.arange(1_000), 3)
     assert_array_equal(all_hashes(1_000, 3), hashes)
-    found = drawn.draw(1_000, 100, 3).numbers(0, 1_000, None)
+    rows = MemorySource(np.ones((1_000, 1)), np.ones(1_000))
+    found = drawn.draw(rows, 1_000, 100, 3, known=False, gaps=False).of(rows)
     assert_array_equal(found, np.sort(np.argsort(hashes)[:100]))
 
 

@@ -216,6 +216,10 @@ def hashed(values: pd.Series) -> NDArray[np.uint64]:
     """A hash of each value, the same on every run; equal numbers have equal ones."""
     codes, uniques = pd.factorize(values)
     plain = np.asarray(without_mask(uniques))
+    if plain.dtype.kind in "iu":
+        # Numbers are whole in one part of the data and not in another, where some are missing.
+        floats = plain.astype(float)
+        plain = floats if (floats.astype(plain.dtype) == plain).all() else plain
     plain = plain + 0.0 if plain.dtype.kind == "f" else plain  # -0.0 equals 0.0
     plain = plain if plain.dtype.kind in "fiubmM" else plain.astype(object)
     known = pd.util.hash_array(plain, categorize=False)

@@ -87,8 +87,10 @@ class TableWriter:
             if kind is None:
                 self._finish()
         finally:
-            self._stack.close()
-            self._beside.unlink(missing_ok=True)
+            try:
+                self._stack.close()
+            finally:
+                self._beside.unlink(missing_ok=True)
 
     def _finish(self) -> None:
         if self._writer is None:

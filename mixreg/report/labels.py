@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -41,6 +42,7 @@ def write_labels(res: Estimates, path: Any, rows: bool = False) -> int:
     See `MixRegResults.write_labels`.
     """
     model, fitted, count = res.model, res.fitted, 0
+    _check_name(res, rows)
     task = Labelled(model.problem().mixture, fitted.method == "altmin")
     told = model.source.pieces(Standardised(task, fitted.whitening), fitted.standard)
     names = model.rows.names.chunks()
@@ -49,6 +51,16 @@ def write_labels(res: Estimates, path: Any, rows: bool = False) -> int:
             writer.write(table)
             count += len(table)
     return count
+
+
+def _check_name(res: Estimates, rows: bool) -> None:
+    """Refuse groups that are called as a column of the file is."""
+    taken = {"component", *(f"p{j}" for j in res.classes), *(["row"] if rows else [])}
+    if res.ngroups is not None and res.spec.groups_name in taken:
+        raise InputError(
+            f"the groups are called {res.spec.groups_name!r}, as a column of the labels is; rename "
+            "the column of the data"
+        )
 
 
 def _tables(

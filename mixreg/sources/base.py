@@ -272,16 +272,30 @@ def sweep(blocks: Iterable[Any], task: Task[T], params: Any = None) -> T:
     For blocks that are views of memory, or places of blocks that the task makes: all of
     them are there at once.
     """
+    total = swept(blocks, task, params)
+    if total is None:
+        raise ValueError("no unit of the source counts; give some a positive weight")
+    return total
+
+
+def swept(blocks: Iterable[Any], task: Task[T], params: Any = None) -> T | None:
+    """The same; None if no block has units."""
     every = list(blocks)
     if not every:
         raise ValueError("the source has no blocks; give it at least one row")
     each = -(-len(every) // PARTS)
     parts = [every[first : first + each] for first in range(0, len(every), each)]
-    return reduce(add, spread(partial(_add_up, task, params), parts))
+    return added(spread(partial(_add_up, task, params), parts))
 
 
-def _add_up(task: Task[T], params: Any, blocks: Sequence[Any]) -> T:
-    return reduce(add, (task(block, params) for block in blocks))
+def added(results: Iterable[T | None]) -> T | None:
+    """The sum of some results, in order; None stands for a block without units."""
+    there = [result for result in results if result is not None]
+    return reduce(add, there) if there else None
+
+
+def _add_up(task: Task[T], params: Any, blocks: Sequence[Any]) -> T | None:
+    return added(task(block, params) for block in blocks)
 
 
 def condensing_pays(source: Source) -> bool:
@@ -306,4 +320,5 @@ def _weights(block: Block, params: None = None) -> Parts:
 
 def pieces(blocks: Iterable[Any], task: Task[Parts], params: Any = None) -> Iterator[Array]:
     """Run `task(block, params)` on one block after the other, as results are asked for."""
-    return (task(block, params).join() for block in blocks)
+    told = (task(block, params) for block in blocks)
+    return (each.join() for each in told if each is not None)

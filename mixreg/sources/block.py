@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 # Arrays with one entry a row, and with one entry a unit.
 ROW_FIELDS = ("x", "y", "offset", "trials", "opens", "seen", "repeats")
-UNIT_FIELDS = ("weight", "z", "known", "given", "cluster")
+UNIT_FIELDS = ("weight", "z", "known", "given", "cluster", "numbers")
 # What a row that a unit shares with others costs, over what it costs to evaluate it: it is added
 # up twice, for the density and for the sums (bank, camera and detailing of the benchmark).
 ADDING_UP = 0.04
@@ -65,6 +65,9 @@ class Columns:
         points of expansion (units, p).
     cluster : (units,) int array or None
         Cluster of each unit, numbered from 0.
+    numbers : (units,) int array or None
+        Number of each unit in its source, where some were left out; None if they follow
+        each other from `first` on.
     """
 
     x: Array
@@ -83,6 +86,12 @@ class Columns:
     repeats: NDArray[np.intp] | None = None
     given: Array | None = None
     cluster: NDArray[np.intp] | None = None
+    numbers: NDArray[np.intp] | None = None
+
+    @property
+    def unit_numbers(self) -> NDArray[np.intp]:
+        """Number of each unit in its source."""
+        return self.first + np.arange(self.units) if self.numbers is None else self.numbers
 
     @property
     def rows(self) -> int:

@@ -13,11 +13,10 @@ import time
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
-from functools import reduce
-from operator import add
 from typing import Any
 
 from mixreg.errors import ClusterError, NotAvailableError
+from mixreg.sources.base import added
 
 # Seconds after which somebody who waits looks whether the cluster is still there ...
 LOOKED_AFTER = 5.0
@@ -84,7 +83,8 @@ class Cluster:
                 return future.result(timeout=LOOKED_AFTER)
             except TimeoutError:
                 if future.done():
-                    raise
+                    # It may have ended just now; an error of its own comes out here too.
+                    return future.result()
             lonely = None if self.client.nthreads() else lonely or time.monotonic()
             if lonely is not None and time.monotonic() - lonely > WITHOUT_WORKERS:
                 raise ClusterError(
@@ -172,8 +172,3 @@ def tree(graph: dict[Any, Any], keys: Sequence[Any], name: str) -> Any:
         graph.update(made)
         level, left = level + 1, list(made)
     return left[0]
-
-
-def added(some: list[Any]) -> Any:
-    """The sum of some results, in order."""
-    return reduce(add, some)

@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.sources.base import Parts, Task, sweep
+from mixreg.sources.base import Parts, Task, swept
 from mixreg.sources.block import Block
 from mixreg.sources.client import Cluster, labelled, tree
-from mixreg.sources.one_block import block_rows
-from mixreg.sources.scratch import parts
+from mixreg.sources.one_block import block_rows, parts
 from mixreg.sources.stages import under_way
 from mixreg.sources.stream import Shape, StreamSource
 from mixreg.sources.threads import one_thread
@@ -102,14 +101,13 @@ def on_part(message: bytes, rows: Held, first: int) -> Any:
     """Run a task on the blocks of a partition, on a worker, and add up what it returns."""
     task, params = heard(message)
     with one_thread():
-        return sweep(rows.blocks, Numbered(task, first), params)
+        return swept(rows.blocks, Numbered(task, first), params)
 
 
 def joined_part(message: bytes, rows: Held, first: int) -> Array:
     """What a task says of each unit of a partition; of one without rows, nothing."""
-    if not rows.blocks:
-        return np.empty(0)
-    return np.asarray(on_part(message, rows, first).join())
+    told = on_part(message, rows, first) if rows.blocks else None
+    return np.empty(0) if told is None else np.asarray(told.join())
 
 
 def on_first(message: bytes, rows: Held) -> Any:
@@ -167,9 +165,14 @@ class ClusterStore:
             graph = {(name, i): (joined_part, message, rows, first)}
             begun.append(self.cluster.begin(graph, (name, i)))
             if len(begun) > AHEAD:
-                yield self.cluster.awaited(begun.popleft())
+                yield from self._told(begun.popleft())
         while begun:
-            yield self.cluster.awaited(begun.popleft())
+            yield from self._told(begun.popleft())
+
+    def _told(self, begun: Any) -> Iterator[Array]:
+        found = self.cluster.awaited(begun)
+        if found.size:
+            yield found
 
     def first(self, task: Task[T]) -> T:
         """What a task says of the first block."""

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import poisson
 
-from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block
+from mixreg.sources.base import Swept
+from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block, Columns
 from mixreg.sources.hashes import (
+    COUNTED_UNITS,
     PIECE_UNITS,
     Words,
     all_hashes,
@@ -44,30 +46,49 @@ class Draw:
     highest: int
     highest_known: int = 0
 
-    def numbers(self, first: int, units: int, known: NDArray[np.intp] | None) -> Numbers:
-        """Units drawn of so many from number `first` on, counted from there."""
+    def of(self, block: Columns) -> Numbers:
+        """Units of a block that are drawn, counted from its first."""
         found = []
-        for start in range(0, units, PIECE_UNITS):
-            last = min(start + PIECE_UNITS, units)
-            hashes = unit_hashes(np.arange(first + start, first + last), self.seed)
+        for start in range(0, block.units, PIECE_UNITS):
+            last = min(start + PIECE_UNITS, block.units)
+            numbers = np.arange(block.first + start, block.first + last)
+            numbers = numbers if block.numbers is None else block.numbers[start:last]
+            hashes = unit_hashes(numbers, self.seed)
             here = hashes <= np.uint64(self.highest)
-            if known is not None:
-                here |= (known[start:last] >= 0) & (hashes <= np.uint64(self.highest_known))
+            if block.known is not None:
+                known = block.known[start:last] >= 0
+                here |= known & (hashes <= np.uint64(self.highest_known))
             found.append(start + np.flatnonzero(here))
         return np.concatenate(found)
 
 
-def draw(units: int, count: int, seed: int, known: Words | None = None) -> Draw:
-    """How so many units are drawn; as many of those with known labels, given their hashes."""
-    labelled = 0 if known is None else nth_lowest(known, count)
-    return Draw(seed, highest_drawn(units, count, seed), labelled)
-
-
-def known_hashes(block: Block, seed: int) -> Words:
+def known_hashes(block: Columns, seed: int) -> Words:
     """Hashes of the units whose label is known."""
     if block.known is None:
         return np.empty(0, dtype=np.uint64)
-    return unit_hashes(block.first + np.flatnonzero(block.known >= 0), seed)
+    return unit_hashes(block.unit_numbers[block.known >= 0], seed)
+
+
+def draw(rows: Swept, units: int, count: int, seed: int, known: bool, gaps: bool) -> Draw:
+    """How so many units are drawn of a source.
+
+    Parameters
+    ----------
+    rows : Swept
+    units, count, seed : int
+        Units that there are, and that are wanted.
+    known : bool
+        Whether labels are known: as many units with one are drawn too.
+    gaps : bool
+        Whether units were left out, so that numbers do not follow each other.
+    """
+    highest = highest_drawn(units, count, seed)
+    if gaps and count < units <= COUNTED_UNITS:
+        highest = nth_lowest(rows.sweep(TakeLowest(seed, count, False)).hashes, count)
+    labelled = 0
+    if known:
+        labelled = nth_lowest(rows.sweep(TakeLowest(seed, count, True)).hashes, count)
+    return Draw(seed, highest, labelled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +107,23 @@ class Lowest:
 
 
 @dataclass(frozen=True, slots=True)
-class LowestKnown:
-    """Task: the lowest hashes of units whose label is known."""
+class TakeLowest:
+    """Task: the lowest hashes of units, maybe only of those whose label is known."""
 
     seed: int
     count: int
+    known: bool
 
     def __call__(self, block: Block, params: None = None) -> Lowest:
         """Process one block."""
         nothing = Lowest(np.empty(0, dtype=np.uint64), self.count)
-        return nothing + Lowest(known_hashes(block, self.seed), self.count)
+        every = known_hashes if self.known else hashes_of
+        return nothing + Lowest(every(block, self.seed), self.count)
+
+
+def hashes_of(block: Columns, seed: int) -> Words:
+    """Hashes of all units."""
+    return unit_hashes(block.unit_numbers, seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +149,7 @@ class TakeDrawn:
 
     def __call__(self, block: Block, params: None = None) -> Taken:
         """Process one block."""
-        return Taken((take(block, self.drawn.numbers(block.first, block.units, block.known)),))
+        return Taken((take(block, self.drawn.of(block)),))
 
 
 def take_all(block: Block, params: None = None) -> Taken:
@@ -174,10 +202,12 @@ def shuffled(units: int, seed: int) -> Numbers:
 
 
 def positive(block: Block) -> Block:
-    """The units with a positive weight; those that have none keep their numbers to themselves."""
-    if block.weight is None or block.weight.all():
+    """The units with a positive weight, which keep their numbers."""
+    if block.weight is None:
         return block
-    return take(block, np.flatnonzero(block.weight))
+    some = np.flatnonzero(block.weight)
+    block = replace(block, numbers=block.unit_numbers)
+    return block if len(some) == block.units else take(block, some)
 
 
 # How often a unit of weight 1 is drawn at most: more often has a chance below 1e-18.
@@ -196,7 +226,7 @@ class Redrawn:
 
     def __call__(self, block: Block) -> Block:
         """The block with new weights."""
-        hashes = unit_hashes(block.first + np.arange(block.units), self.seed)
+        hashes = hashes_of(block, self.seed)
         uniform = (hashes >> np.uint64(11)).astype(float) * 2.0**-53
         return replace(block, weight=times_drawn(uniform, block.weight))
 

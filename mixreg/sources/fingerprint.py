@@ -18,7 +18,7 @@ from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block
 from mixreg.sources.hashes import Words, mixed, row_hashes
 
 # Columns that follow from others, or are put in on the way.
-MADE = ("repeats", "given", "cluster")
+MADE = ("repeats", "given", "cluster", "numbers")
 NAMES = tuple(name for name in (*ROW_FIELDS, *UNIT_FIELDS, "starts") if name not in MADE)
 # Two sums of 64 bits each, of hashes that begin differently.
 SALTS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)
@@ -38,7 +38,7 @@ class Digests:
 def digests(block: Block, params: None = None) -> Digests:
     """Task: hashes of all columns that a block has, added up."""
     sizes = np.broadcast_to(np.asarray(block.size), (block.units,))
-    units: Any = block.first + np.arange(block.units)
+    units: Any = block.unit_numbers
     starts: Any = np.arange(block.units) if block.starts is None else block.starts
     within: Any = np.arange(block.rows) - block.row_units(starts)
     numbers: Any = block.row_units(units)

@@ -19,7 +19,7 @@ from mixreg.sources.block import (
     own_pairs,
     pair_spans,
 )
-from mixreg.sources.drawn import Redrawn, draw, known_hashes, rows_of, shuffled, take
+from mixreg.sources.drawn import Redrawn, draw, rows_of, shuffled, take
 from mixreg.sources.fingerprint import fingerprint
 from mixreg.sources.made import PIECE_ROWS, MadeRows, as_array, picked, room_beside, times
 from mixreg.sources.one_block import BlockSource, OfPlace, block_rows, parts
@@ -130,7 +130,8 @@ class MemorySource(Columns):
         """The units with a positive weight: the same source if these are all."""
         if self.weight is None or self.weight.all():
             return self
-        return self.take_units(np.flatnonzero(self.weight))
+        numbered = replace(self, numbers=self.unit_numbers)
+        return numbered.take_units(np.flatnonzero(self.weight))
 
     def split(self, parts: int, seed: int) -> list[MemorySource]:
         """Cut the units into disjoint parts of equal size, by a hash of unit and seed."""
@@ -142,9 +143,8 @@ class MemorySource(Columns):
         if self.rows <= rows:
             return self
         units = max(1, int(self.units * rows / self.rows))
-        known = None if self.known is None else known_hashes(self.as_held(), seed)
-        drawn = draw(self.units, units, seed, known)
-        return self.take_units(drawn.numbers(0, self.units, self.known))
+        gaps, known = self.numbers is not None, self.known is not None
+        return self.take_units(draw(self, self.units, units, seed, known, gaps).of(self))
 
     def standard(self, whitening: Whitening) -> MemorySource:
         """The rows in standard coordinates; many of them are made block by block."""

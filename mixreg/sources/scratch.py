@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import tempfile
 import threading
 import weakref
@@ -30,8 +31,9 @@ Array = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 T = TypeVar("T")
 
-# Columns that are kept; others are put in on the way.
-KEPT = tuple(name for name in (*ROW_FIELDS, *UNIT_FIELDS) if name not in ("repeats", "given"))
+# Columns that are put in on the way, and those that are kept.
+MADE = ("repeats", "given", "numbers")
+KEPT = tuple(name for name in (*ROW_FIELDS, *UNIT_FIELDS) if name not in MADE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +94,15 @@ class ScratchFile:
         try:
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
                 self._hold(os.dup(file.fileno()))
+                # By this a process that opens the file later knows it from another one.
+                self.token = secrets.token_bytes(16)
+                file.write(self.token)
         except OSError as error:
             raise InputError(
                 f"scratch={self.folder!r} cannot be written to ({error.strerror}); name a folder "
                 "that can"
             ) from error
-        self.size = 0
+        self.size = len(self.token)
 
     def _hold(self, number: int) -> None:
         """Keep the open file of a number until nobody needs it."""
@@ -143,20 +148,21 @@ class ScratchFile:
     def __getstate__(self) -> dict[str, Any]:
         """How another process finds the file while this one has it open."""
         where = f"/proc/{os.getpid()}/fd/{self._number}"
-        return {"where": where, "size": self.size, "folder": self.folder}
+        return {"where": where, "size": self.size, "folder": self.folder, "token": self.token}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Open the file of the process that has it."""
-        self.folder, self.size = state["folder"], state["size"]
+        self.folder, self.size, self.token = state["folder"], state["size"], state["token"]
         try:
             self._hold(os.open(state["where"], os.O_RDONLY))
-            found = os.fstat(self._number).st_size
+            found = os.pread(self._number, len(self.token), 0)
         except OSError:
-            found = -1
-        if found != self.size:
+            found = b""
+        if found != self.token:
             raise NotAvailableError(
-                "the rows were in a scratch file, which is gone with the process that made it; "
-                "save the fit with res.save(path), or declare the model anew"
+                "the rows were in a scratch file, which is gone with the model or the process that "
+                "made it, or cannot be shared on this system; save the fit with res.save(path), "
+                "declare the model anew, or use n_jobs=1"
             )
 
     def __deepcopy__(self, memo: Any) -> ScratchFile:
@@ -242,8 +248,11 @@ class ScratchWriter:
 
     def append(self, block: Block) -> None:
         """Add some units, in parts of the size of a block."""
+        found = columns_of(block)
         if self.columns is None:
-            self.columns, self.owners = columns_of(block), block.owners
+            self.columns, self.owners = found, block.owners
+        if (found, block.owners) != (self.columns, self.owners):
+            raise ValueError("blocks of a file must have the same columns")
         for first, last in parts(block, block_rows(block.x.shape[1])):
             part = block.cut(first, last)
             arrays = [np.asarray(getattr(part, c.name), dtype=c.kind) for c in self.columns]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mixreg.errors import NotAvailableError
 from mixreg.sources.base import Parts, Swept, Task, condensing_pays
 from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block, GramBlock, condense
-from mixreg.sources.drawn import LowestKnown, Redrawn, TakeDrawn, draw, positive, take_all
+from mixreg.sources.drawn import Redrawn, TakeDrawn, draw, positive, take_all
 from mixreg.sources.fingerprint import fingerprint
 from mixreg.sources.memory import MemorySource, in_memory
 from mixreg.sources.one_block import BlockSource
@@ -118,6 +118,9 @@ class Changed:
         """Process one block."""
         for change in self.changes:
             block = change(block)
+            if not block.units:
+                # No task need know what to say of nothing.
+                return None
         return self.task(block, params)
 
 
@@ -219,7 +222,9 @@ class StreamSource:
 
     @cached_property
     def _looks(self) -> Look:
-        return self.store.first(self._of(look))
+        # What blocks have is not changed by leaving units out, which may empty the first.
+        kept = tuple(change for change in self.changes if change is not positive)
+        return self.store.first(Changed(look, kept))
 
     @property
     def columns(self) -> int:
@@ -264,12 +269,9 @@ class StreamSource:
         """Whole units, about so many rows in all, in memory."""
         if self.rows <= rows:
             return in_memory(self.sweep(take_all).join())
-        # Where units were left out, those that are left have numbers among all of them.
-        count = max(1, int(self.store.shape.units * rows / self.rows))
-        known = None
-        if self.has("known"):
-            known = self.sweep(LowestKnown(seed, count)).hashes
-        drawn = draw(self.store.shape.units, count, seed, known)
+        count = max(1, int(self.units * rows / self.rows))
+        gaps, known = positive in self.changes, self.has("known")
+        drawn = draw(self, self.units, count, seed, known, gaps)
         return in_memory(self.sweep(TakeDrawn(drawn)).join())
 
     def split(self, parts: int, seed: int) -> list[MemorySource]:

@@ -178,22 +178,31 @@ def whole_groups(frames: Iterator[pd.DataFrame], key: str | None) -> Iterator[pd
     if key is None:
         yield from frames
         return
-    held: pd.DataFrame | None = None
+    held: list[pd.DataFrame] = []
     for frame in frames:
-        frame = frame if held is None else pd.concat([held, frame])
         start = last_group(frame[key])
-        if start:
-            yield frame.iloc[:start]
-        held = frame.iloc[start:]
-    if held is not None:
-        yield held
+        if start is None:
+            # No row has a group: they are left out, and counted.
+            yield frame
+        elif start == 0 and (not held or _goes_on(held[-1][key], frame[key])):
+            held.append(frame)
+        else:
+            yield pd.concat([*held, frame.iloc[:start]])
+            held = [frame.iloc[start:]]
+    if held:
+        yield pd.concat(held)
 
 
-def last_group(keys: pd.Series) -> int:
-    """The row at which the last group begins; rows without a group belong to any."""
+def last_group(keys: pd.Series) -> int | None:
+    """The row at which the last group begins; None if no row has a group."""
     there = np.flatnonzero(keys.notna().to_numpy())
     if not there.size:
-        return 0
+        return None
     values = keys.array[there]
     other = np.flatnonzero(np.asarray(values != values[-1], dtype=bool))
     return int(there[other[-1] + 1]) if other.size else 0
+
+
+def _goes_on(before: pd.Series, after: pd.Series) -> bool:
+    """Whether the group that a chunk ends with is the one that the next begins with."""
+    return bool(before.dropna().iloc[-1] == after.dropna().iloc[0])

@@ -13,7 +13,8 @@ import patsy
 from mixreg.errors import InputError
 from mixreg.families import Family
 from mixreg.reading.buckets import hashed
-from mixreg.sources.client import Cluster, added, connected, labelled
+from mixreg.sources.base import added
+from mixreg.sources.client import Cluster, connected, labelled
 from mixreg.sources.cluster import Held, cluster_source, held, shape_of
 from mixreg.table.chunks import ChunkMaker
 from mixreg.table.cluster_names import PLACE, ROWS_OF_PARTITION, ClusterNames, PartNames
