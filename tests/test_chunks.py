@@ -39,6 +39,8 @@ def table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
             "group": group,
             "age": age[group],
             "weight": rng.integers(1, 4, rows // GROUP)[group],
+            # The first blocks have no unit that counts.
+            "some": np.where(group < 20, 0, 1 + group % 3 % 2 - (group % 7 == 3)),
             "known": np.where(named, second + 1, np.nan),
             "set": np.arange(rows) // 2,
             "y": eta + 0.4 * rng.standard_normal(rows),
@@ -98,6 +100,10 @@ def cases() -> dict[str, tuple]:
     for name in ("plain", "groups", "weights", "concomitant"):
         several = {"family": ["gaussian", "poisson"], **OPTIONS[name]}
         found[f"joint-{name}"] = (["y ~ x1 + x2", "count ~ x1"], several, {})
+    found["zeros"] = ("y" + TERMS, {"weights": "some"}, {})
+    found["zeros-groups"] = ("y" + TERMS, {"groups": "group", "weights": "some"}, {})
+    counts = {"family": "poisson", "weights": "some", "concomitant": "~ age", "groups": "group"}
+    found["zeros-poisson"] = ("count" + TERMS, counts, {})
     found["inverse"] = ("positive" + TERMS, {"family": "gamma"}, {})
     found["log"] = ("positive" + TERMS, {"link": "log"}, {})
     found["equal"] = ("y" + TERMS, {"equal_variance": True}, {})

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mixreg import InputError
-from mixreg.reading.buckets import together
+from mixreg.reading.buckets import hashed, together
 from mixreg.reading.files import Files, is_files
 from mixreg.reading.writing import TableWriter
 from mixreg.table import frames
@@ -723,11 +723,13 @@ def test_a_full_disk_is_said_and_nothing_is_left(tmp_path):
     folder, _ = grouped(tmp_path / "sales", "number")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    (scratch / "bucket-0-3.arrow").symlink_to("/dev/full")
+    # Whichever bucket is written to first, there is no room for it.
+    for number in range(30):
+        (scratch / f"bucket-0-{number}.arrow").symlink_to("/dev/full")
     with pytest.raises(OSError, match=r"no room left in '.*scratch'.*larger disk") as caught:
         list(together(Files(folder, rows_per_chunk=50), ["y"], "g", scratch, None, 100))
     assert caught.value.errno == errno.ENOSPC
-    assert list(scratch.iterdir()) == []
+    assert not [path for path in scratch.iterdir() if not path.is_symlink()]
 
 
 def test_a_damaged_file_leaves_no_buckets(tmp_path):
@@ -809,7 +811,7 @@ def test_bad_targets(tmp_path):
 
 MEMORY = """
     import re, sys
-    from mixreg.reading.buckets import together
+    from mixreg.reading.buckets import hashed, together
     from mixreg.reading.files import Files
 
     def now(what):
@@ -865,3 +867,27 @@ def test_memory_is_bounded(tmp_path, kind):
     # All rows are 206 MB (CSV: 137), and a frame of them as much again.
     assert read < 190
     assert sorted_too < 190
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather", "csv"])
+def test_a_writer_on_a_full_disk_leaves_nothing(suffix, tmp_path):
+    code = (
+        "import resource, signal, sys; import numpy as np\n"
+        "from mixreg.reading.writing import TableWriter\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "with TableWriter(sys.argv[1]) as writer:\n"
+        "    for _ in range(20):\n"
+        "        writer.write({'x': np.random.default_rng(0).random(5_000)})\n"
+    )
+    run = [sys.executable, "-c", code, str(tmp_path / f"labels.{suffix}")]
+    assert subprocess.run(run, capture_output=True, check=False).returncode != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_equal_numbers_have_equal_hashes():
+    whole, real = pd.Series([1, 2, 3]), pd.Series([3.0, 1.0, np.nan])
+    assert hashed(whole)[2] == hashed(real)[0]
+    assert hashed(whole)[0] == hashed(real)[1]
+    large = pd.Series([2**60, 2**60 + 1])
+    assert len(set(hashed(large))) == 2

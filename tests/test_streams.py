@@ -21,6 +21,7 @@ from mixreg.errors import FileFormatError
 from mixreg.jobs import solve
 from mixreg.reading import files
 from mixreg.sources import scratch
+from mixreg.table.chunks import whole_groups
 from tests.test_chunks import CASES, assert_same, close, table
 
 SEEN = 160
@@ -345,3 +346,71 @@ def test_many_groups_are_named_where_the_rows_are(tmp_path, monkeypatch):
     with pytest.raises(NotAvailableError, match="does not keep the names of 80 groups"):
         _ = loaded.group_labels
     close(loaded.predict(data), far.predict(data))
+
+
+@pytest.mark.usefixtures("small")
+def test_samples_of_units_that_count_do_not_depend_on_blocks(tmp_path, monkeypatch):
+    data = table()
+    memory = MixReg.from_formula("y ~ x1", data, k=2, groups="group", weights="some").source
+    for rows in (20, 32, 1_000):
+        monkeypatch.setattr(scratch, "block_rows", lambda p, rows=rows: rows)
+        where = in_files(data, tmp_path)
+        far = MixReg.from_formula("y ~ x1", where, k=2, groups="group", weights="some").source
+        one, other = (s.counting().sample(90, 5).as_block() for s in (memory, far))
+        assert_array_equal(one.x, other.x)
+        assert_array_equal(one.numbers, other.numbers)
+        assert far.counting().fingerprint() == memory.counting().fingerprint()
+        twice = [s.redrawn(3).counting().sample(60, 1).as_block().x for s in (memory, far)]
+        assert_array_equal(*twice)
+
+
+@pytest.mark.usefixtures("small")
+def test_groups_longer_than_a_chunk(tmp_path, monkeypatch):
+    monkeypatch.setattr("mixreg.sources.stream.AT_HAND_BYTES", 1)
+    data = table()
+    data["long"] = data["group"] // 20
+    memory, far = both(data, tmp_path, ("y ~ x1", {"groups": "long"}, {}))
+    assert_same(far, memory)
+    assert len(far.bootstrap(6, "group", n_jobs=1).draws) >= 2
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("sort", [False, True])
+def test_rows_without_a_group_are_left_out_and_not_held(sort, tmp_path):
+    data = table()
+    data["group"] = data["group"].astype("Int64")
+    data.loc[60:220, "group"] = pd.NA
+    data.loc[[7, 300], "group"] = pd.NA
+    memory = MixReg.from_formula("y ~ x1", data, k=2, groups="group").fit(n_init=2)
+    where = in_files(data, tmp_path)
+    far = MixReg.from_formula("y ~ x1", where, k=2, groups="group", sort=sort)
+    assert far.nobs == memory.nobs
+    assert far.rows.names.given == len(data)
+    assert_allclose(far.fit(n_init=2).llf, memory.llf, rtol=1e-9)
+    frames = [data.iloc[first : first + 50] for first in range(0, 320, 50)]
+    assert max(len(frame) for frame in whole_groups(iter(frames), "group")) <= 100
+
+
+def test_a_handle_does_not_open_another_models_file(tmp_path):
+    data = table()
+    model = MixReg.from_formula("y ~ x1", in_files(data, tmp_path), k=2)
+    kept = pickle.dumps(model.source)
+    del model
+    gc.collect()
+    other = MixReg.from_formula("x2 ~ x1", in_files(data, tmp_path), k=2)
+    with pytest.raises(NotAvailableError, match="gone with the model or the process"):
+        pickle.loads(kept)
+    assert other.nobs == len(data)
+
+
+def test_known_labels_of_groups_that_are_not_there_are_refused(tmp_path):
+    where = in_files(table(), tmp_path)
+    with pytest.raises(InputError, match=r"groups that data does not have: \[999\]"):
+        MixReg.from_formula("y ~ x1", where, k=2, groups="group", known_labels={0: 1, 999: 2})
+
+
+def test_labels_cannot_be_called_as_their_groups_are(tmp_path):
+    data = table().rename(columns={"group": "component"})
+    fit = MixReg.from_formula("y ~ x1", data, k=2, groups="component").fit(n_init=1)
+    with pytest.raises(InputError, match="the groups are called 'component'"):
+        fit.write_labels(tmp_path / "labels.csv")

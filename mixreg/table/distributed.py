@@ -23,7 +23,7 @@ from mixreg.table.design import Design
 from mixreg.table.learning import TOLD_BY, Frames
 from mixreg.table.rows import RowColumns
 from mixreg.table.scouting import Chosen, Scout, Seen, filled_up, sketch
-from mixreg.table.streamed import Question, Streamed, learnt, maker_of, settle_trials
+from mixreg.table.streamed import Question, Streamed, check_known, learnt, maker_of, settle_trials
 
 # Partitions of which several rows are looked at; of the others, one and one for each level.
 LOOKED_AT = 8
@@ -93,7 +93,9 @@ def read_cluster(data: Any, question: Question) -> Streamed:
     designs, gate = learn(parts, scout, found, question)
     settled = settle(parts, question.columns, question.families, designs)
     maker = maker_of(question, designs, settled, gate)
-    return made(parts, maker, question.key, apart)
+    read = made(parts, maker, question.key, apart)
+    check_known(question, read.names)
+    return read
 
 
 def make_scout(question: Question, there: tuple[str, ...]) -> Scout:

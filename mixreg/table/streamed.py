@@ -40,7 +40,7 @@ class Streamed:
     raw : Source
         Rows as they were given.
     trials : tuple of bool
-    names : FarNames
+    names : RowNames
     """
 
     asked: tuple[Asked, ...]
@@ -110,7 +110,23 @@ def read_files(
         if sort and key is not None:
             folder = rooms.enter_context(tempfile.TemporaryDirectory(dir=scratch))
             frames = told(together(table, wanted, key, folder, question.subset), bar)
-        return written(maker, whole_groups(frames, key), key, scratch, str(data))
+        found = written(maker, whole_groups(frames, key), key, scratch, str(data))
+        check_known(question, found.names)
+        return found
+
+
+def check_known(question: Question, names: RowNames) -> None:
+    """Refuse known labels of groups that there are not."""
+    known = question.columns[0].known_labels
+    if not isinstance(known, dict):
+        return
+    left = set(known)
+    for _, groups in names.chunks():
+        left -= set() if groups is None else set(groups)
+    if left:
+        raise InputError(
+            f"known_labels names groups that data does not have: {sorted(left, key=str)[:5]}"
+        )
 
 
 def told(frames: Iterator[pd.DataFrame], bar: Bar) -> Iterator[pd.DataFrame]:
