@@ -91,6 +91,21 @@ def test_nobody_names_a_concrete_source(path):
     assert "mixreg.sources.memory" not in set(modules(TREES[path]))
 
 
+# Who reads data that are not in memory knows where it puts them, and what is kept beside.
+FAR = {"mixreg.sources.scratch", "mixreg.sources.cluster", "mixreg.sources.client"}
+PUT_AWAY = {
+    "table/cluster_names.py",
+    "table/distributed.py",
+    "table/far_names.py",
+    "table/streamed.py",
+}
+
+
+@pytest.mark.parametrize("path", TREES)
+def test_only_readers_know_where_rows_are_put(path):
+    assert bool(FAR & set(modules(TREES[path]))) == (path in PUT_AWAY)
+
+
 @pytest.mark.parametrize("path", TREES)
 def test_nobody_indexes_the_rows_of_a_source(path):
     assert not [

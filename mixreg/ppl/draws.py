@@ -103,12 +103,8 @@ def log_likelihoods(res: Estimates, stack: Parameters) -> Array:
 def predictive(res: Estimates, stack: Parameters, seed: int) -> Array:
     """Responses drawn under each draw, in the user's order of rows, (draws, rows)."""
     rng = np.random.default_rng([seed, 1])
-    n, order = stack.coef.shape[1], res.model.units.order
+    n, names = stack.coef.shape[1], res.model.rows.names
     out = np.empty((n, res.nobs))
     for i in range(n):
-        y, _ = draw_own(res.model, stack.run(i), rng)
-        if order is None:
-            out[i] = y
-        else:
-            out[i, order] = y
+        out[i] = names.unsort(draw_own(res.model, stack.run(i), rng)[0])
     return out

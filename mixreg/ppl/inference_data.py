@@ -55,15 +55,15 @@ def inference_data(
     def by_chain(values: Array) -> Array:
         return values.reshape(chains, draws, *values.shape[1:])
 
-    unit = "group" if model.units.labels is not None else "row"
+    unit = "group" if model.groups is not None else "row"
     coords: dict[str, Any] = {
         "component": list(res.components),
         "class": list(res.classes),
         "term": model.exog_names,
         "row": np.asarray(model.index),
     }
-    if model.units.labels is not None:
-        coords["group"] = np.asarray(model.units.labels)
+    if model.groups is not None:
+        coords["group"] = np.asarray(model.groups)
     # A variable cannot be called like a dimension.
     name = model.endog_names if model.endog_names not in coords else "response"
     posterior = {key: by_chain(value) for key, value in variables(res, stack).items()}
@@ -87,7 +87,7 @@ def inference_data(
 def observed(res: Estimates) -> Array:
     """Responses in the user's order and units."""
     model = res.model
-    y = model.units.unsort(per_unit(model.source, responses))
+    y = model.rows.names.unsort(per_unit(model.source, responses))
     if model.family.linear and model.offset is not None:
         y = y + model.offset
     return np.asarray(y)

@@ -105,9 +105,8 @@ def aligned(res: Estimates, stack: Parameters) -> Parameters:
     """
     if res.k == 1 or not res.model.mixture.exchangeable:
         return stack
-    source, n = res.model.source.at_hand("the alignment of draws"), stack.coef.shape[1]
-    some = np.linspace(0, source.units - 1, min(source.units, MOST_UNITS)).astype(np.intp)
-    part = source.take_units(np.unique(some))
+    source, n = res.model.source, stack.coef.shape[1]
+    part = source.sample(max(1, source.rows * MOST_UNITS // source.units), 0)
     truth = part.sweep(Posterior(res.model.mixture), res.fitted.estimate.params).join()[: res.k]
     per = max(1, CHUNK // (part.rows * len(res.classes)))
     runs = []

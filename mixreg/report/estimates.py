@@ -144,7 +144,11 @@ class Estimates(Criteria):
 
         A DataFrame; of data on a cluster a Dask DataFrame, made when it is computed.
         """
-        return self._by_row(PosteriorTable(self.classes))
+        make = PosteriorTable(self.classes)
+        far = self._where_rows_are(make)
+        return (
+            far if far is not None else make(self.along_rows(self.unit_posterior), self.model.index)
+        )
 
     @property
     def labels(self) -> Any:
@@ -152,16 +156,18 @@ class Estimates(Criteria):
 
         A Series; of data on a cluster a Dask Series, made when it is computed.
         """
-        return self._by_row(LabelTable(self.classes))
+        far = self._where_rows_are(LabelTable(self.classes))
+        if far is not None:
+            return far
+        return pd.Series(self.along_rows(self.unit_labels), self.model.index, name="component")
 
-    def _by_row(self, make: PosteriorTable | LabelTable) -> Any:
-        """A table of what is said of each row, here or where the rows are."""
-        if self.fitted.posterior is None and self.model.has_rows:
-            rows = self.model.rows
-            far = rows.source.lazily(self._posterior_task, self.fitted.standard)
-            if far is not None:
-                return rows.names.table(far, make, len(self.classes))
-        return make(self.along_rows(self.unit_posterior), self.model.index)
+    def _where_rows_are(self, make: PosteriorTable | LabelTable) -> Any:
+        """A table of what is said of each row, on the cluster; None if there is none."""
+        if self.fitted.posterior is not None or not self.model.has_rows:
+            return None
+        rows = self.model.rows
+        far = rows.source.lazily(self._posterior_task, self.fitted.standard)
+        return None if far is None else rows.names.table(far, make, len(self.classes))
 
     def along_rows(self, values: NDArray[Any]) -> NDArray[Any]:
         """Values (..., units) for the rows in the user's order, (..., rows)."""

@@ -66,17 +66,6 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """Task: several tasks in one pass."""
-
-    tasks: tuple[Task[Any], ...]
-
-    def __call__(self, block: Any, params: Any) -> Several:
-        """Process one block."""
-        return Several(tuple(task(block, params) for task in self.tasks))
-
-
-@dataclass(frozen=True, slots=True)
 class Standardised:
     """Task: another one, of rows that are brought to standard coordinates on the way."""
 

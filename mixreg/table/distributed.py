@@ -112,13 +112,21 @@ def make_scout(question: Question, there: tuple[str, ...]) -> Scout:
 
 def looked(parts: Partitions, scout: Scout, key: str | None) -> tuple[list[Any], bool]:
     """Rows of each partition that tell of it, and whether groups are in several partitions."""
+    from dask import delayed
+
     count = parts.frame.npartitions
     firsts = [TOLD_BY if i < LOOKED_AT else 1 for i in range(count)]
     tasks = parts.each("learn", scout, firsts)
     if key is not None and count > 1:
-        tasks.append(total(parts.each("groups", Keys(key))))
+        # Where groups are many, their hashes stay where they are.
+        tasks.append(delayed(are_apart)(total(parts.each("groups", Keys(key)))))
     found = parts.cluster.gathered(tasks)
-    return found[:count], bool(found[count:]) and found[-1].apart
+    return found[:count], any(found[count:])
+
+
+def are_apart(seen: Seen) -> bool:
+    """Whether a group is in several partitions."""
+    return seen.apart
 
 
 def total(delayed_sums: list[Any]) -> Any:

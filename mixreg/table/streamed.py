@@ -110,7 +110,13 @@ def read_files(
         if sort and key is not None:
             folder = rooms.enter_context(tempfile.TemporaryDirectory(dir=scratch))
             frames = told(together(table, wanted, key, folder, question.subset), bar)
-        found = written(maker, whole_groups(frames, key), key, scratch, str(data))
+        found = written(
+            maker,
+            whole_groups(frames, key),
+            key,
+            scratch,
+            data if isinstance(data, str) else "data",
+        )
         check_known(question, found.names)
         return found
 
