@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from numpy.testing import assert_array_equal
 
 from mixreg import InputError
 from mixreg.reading.buckets import hashed, together
@@ -891,3 +892,12 @@ def test_equal_numbers_have_equal_hashes():
     assert hashed(whole)[0] == hashed(real)[1]
     large = pd.Series([2**60, 2**60 + 1])
     assert len(set(hashed(large))) == 2
+
+
+def test_lists_with_zero_spare_no_row_group_of_zeros(tmp_path):
+    data = pd.DataFrame({"dose": np.repeat([0.0, 1.0, 2.0, -0.0], 500), "x": np.arange(2000.0)})
+    data.to_parquet(tmp_path / "dose.parquet", row_group_size=500)
+    for query in ("dose in [0, 1]", "dose == 0 or dose == 1", "dose == 0", "dose not in [2.0]"):
+        chunks = Files(tmp_path / "dose.parquet").chunks(["x"], query)
+        found = pd.concat(chunks)
+        assert_array_equal(found.index, data.query(query).index)

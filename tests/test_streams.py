@@ -21,6 +21,7 @@ from mixreg.errors import FileFormatError
 from mixreg.jobs import solve
 from mixreg.reading import files
 from mixreg.sources import scratch
+from mixreg.sources.scratch import ScratchWriter
 from mixreg.table.chunks import whole_groups
 from tests.test_chunks import CASES, assert_same, close, table
 
@@ -414,3 +415,32 @@ def test_labels_cannot_be_called_as_their_groups_are(tmp_path):
     fit = MixReg.from_formula("y ~ x1", data, k=2, groups="component").fit(n_init=1)
     with pytest.raises(InputError, match="the groups are called 'component'"):
         fit.write_labels(tmp_path / "labels.csv")
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("sort", [False, True])
+def test_labels_of_choices_are_in_the_order_of_the_data(sort, tmp_path):
+    data = table()
+    # Sets of a group lie in each other.
+    order = np.argsort(np.arange(len(data)) // 4 * 4 + np.arange(len(data)) % 2, kind="stable")
+    data = data.iloc[order].reset_index(drop=True)
+    options = {"k": 2, "family": "choice", "choice_set": "set", "groups": "group"}
+    memory = MixReg.from_formula("chosen ~ x1 + x2", data, **options).fit(n_init=2)
+    where = in_files(data, tmp_path)
+    far = MixReg.from_formula("chosen ~ x1 + x2", where, **options, sort=sort).fit(n_init=2)
+    assert_array_equal(far.labels.index, data.index)
+    assert_array_equal(far.labels, memory.labels)
+    assert_allclose(far.predict(), memory.predict(), rtol=1e-6)
+
+
+@pytest.mark.usefixtures("small")
+def test_files_that_change_while_they_are_read_are_refused(tmp_path, monkeypatch):
+    where, plain = in_files(table(), tmp_path), ScratchWriter.append
+
+    def append(self, block):
+        os.utime(tmp_path / "2.parquet", (1, 1))
+        plain(self, block)
+
+    monkeypatch.setattr(ScratchWriter, "append", append)
+    with pytest.raises(InputError, match="changed while they were read"):
+        MixReg.from_formula("y ~ x1", where, k=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,23 @@ class FarNames:
     rows: Pieces
     keys: Pieces | None
 
+    @cached_property
+    def _order(self) -> NDArray[np.intp] | None:
+        """Where rows are in the order of the fit, if that is not the order of the data."""
+        last = -1
+        for piece in self.rows:
+            if piece[0] < last or not piece.is_monotonic_increasing:
+                return np.argsort(self._numbers())
+            last = piece[-1]
+        return None
+
+    def _numbers(self) -> NDArray[Any]:
+        return np.concatenate([np.asarray(piece) for piece in self.rows])
+
     @property
     def index(self) -> pd.Index:
-        """Labels of the rows that are used."""
-        return pd.Index(np.concatenate([np.asarray(piece) for piece in self.rows]))
+        """Labels of the rows that are used, in the order of the data."""
+        return pd.Index(self.unsort(self._numbers()))
 
     @property
     def groups(self) -> pd.Index | None:
@@ -83,8 +97,8 @@ class FarNames:
         raise no_arrays()
 
     def unsort(self, values: Any) -> Any:
-        """Rows are in the order in which they are read."""
-        return values
+        """Rows from the order of the fit to that of the data."""
+        return values if self._order is None else values[self._order]
 
     def table(self, values: list[Any], make: Any, classes: int) -> Any:
         """Rows in files have no tables of Dask's."""

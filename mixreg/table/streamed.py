@@ -96,6 +96,7 @@ def read_files(
 ) -> Streamed:
     """Learn what formulas say of all chunks, then make their rows once, into a scratch file."""
     table = Files(data)
+    before = table.fingerprint()
     question.check(table.columns)
     key = question.key
     wanted = [name for name in table.columns if name in question.names]
@@ -117,8 +118,10 @@ def read_files(
             scratch,
             data if isinstance(data, str) else "data",
         )
-        check_known(question, found.names)
-        return found
+    if table.fingerprint() != before:
+        raise InputError("files were changed while they were read; read them when they are whole")
+    check_known(question, found.names)
+    return found
 
 
 def check_known(question: Question, names: RowNames) -> None:
