@@ -112,7 +112,8 @@ class MixRegResults(Estimates):
 
         Rows are met a block at a time, and nothing is held: for data that are not in
         memory. The file has the name of the group (or the number of the row),
-        `component`, and `p1`, `p2`, ...; it is written in one step.
+        `component`, and `p1`, `p2`, ...; it is written in one step. Lines are in the
+        order of the fit: the data's own, unless groups had to be brought together.
 
         Parameters
         ----------

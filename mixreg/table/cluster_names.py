@@ -193,7 +193,7 @@ def no_travellers(classes: int, empty: pd.Index) -> pd.DataFrame:
 def arrived(frame: pd.DataFrame, make: Table, name: Any) -> Any:
     """A table of the rows of a partition that they were given in, in order."""
     frame = frame.sort_values(PLACE)
-    index = pd.Index(frame[LABEL], name=name)
+    index = pd.Index(np.asarray(frame[LABEL]), name=name)
     return make(frame.drop(columns=[PLACE, LABEL]).to_numpy().T, index)
 
 

@@ -262,6 +262,11 @@ def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
             "function or a module"
         )
         return InputError(f"the formula names {absent!r}, which is not a column of data{hint}")
+    if isinstance(cause, TypeError) and "ufunc" in text:
+        message = (
+            "the formula takes numbers of a column that holds text, or something else that is no "
+            f"number ({text}); look at data.dtypes, and turn the column into numbers"
+        )
     if "levels" in text or "categor" in text.lower():
         message += "; new data must have the categories the model was fitted with"
     return InputError(message)
