@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from benchmarks import far, kernels
+from benchmarks import cluster, far, kernels
 from benchmarks.peak import peak_memory
 from benchmarks.scale_plot import draw_growth
 from mixreg import MixReg
@@ -48,6 +48,7 @@ class Sizes:
     # Rows in files.
     far: int = 10_000_000
     counts: int = 5_000_000
+    on_cluster: int = 10_000_000
 
 
 QUICK = Sizes(
@@ -60,6 +61,7 @@ QUICK = Sizes(
     growth_repeats=1,
     far=450_000,
     counts=450_000,
+    on_cluster=200_000,
 )
 
 
@@ -215,6 +217,12 @@ def counts_from_files(sizes: Sizes) -> Iterator[Line]:
         yield Line(*line)
 
 
+def on_cluster(sizes: Sizes) -> Iterator[Line]:
+    """Two workers of a Dask cluster against one process; prints lines of its own."""
+    cluster.main(sizes.on_cluster)
+    yield from ()
+
+
 def ways_of_a_pass(sizes: Sizes) -> Iterator[Line]:
     """One pass by threads, processes and a compiled kernel."""
     for line in kernels.kernels(sizes.n, sizes.p, sizes.k):
@@ -227,6 +235,7 @@ ROWS: dict[str, Callable[[Sizes], Iterator[Line]]] = {
     "parquet": from_files,
     "counts": counts_from_files,
     "kernels": ways_of_a_pass,
+    "cluster": on_cluster,
 }
 
 

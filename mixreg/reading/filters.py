@@ -62,8 +62,8 @@ class Condition:
             _check_rows_apart(self.where)
         elif self.where is not None and not _is_expression(self.where):
             raise InputError(
-                f"subset is a {type(self.where).__name__}, which cannot choose rows of files; write "
-                "a query, such as subset='year > 2000'"
+                f"subset is a {type(self.where).__name__}, which cannot choose rows of files; "
+                "write a query, such as subset='year > 2000'"
             )
 
     def names(self, columns: Sequence[str]) -> list[str]:
