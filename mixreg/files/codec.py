@@ -102,6 +102,11 @@ class Reader:
     def read(self, value: Any, kind: Any, where: str) -> Any:
         """A value of a declared type; `where` names it if it is not."""
         origin = get_origin(kind)
+        if hasattr(origin, "__value__"):
+            # Numpy 2.5 and newer: `NDArray[...]` is an alias with a name of its own.
+            (item,) = get_args(kind)
+            inner = types.GenericAlias(np.dtype, (item,))
+            kind, origin = types.GenericAlias(np.ndarray, (Any, inner)), np.ndarray
         if kind is Any:
             return self._anything(value, where)
         if origin in (Union, types.UnionType):

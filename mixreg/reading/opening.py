@@ -14,8 +14,13 @@ from mixreg.reading.queries import Query, is_query
 
 
 def is_dataset(data: Any) -> bool:
-    """Whether data are a dataset of pyarrow's, which need not be installed."""
+    """Whether data are a dataset of pyarrow's files, which need not be installed.
+
+    One of a table in memory is read as that table is.
+    """
     kinds = type(data).__mro__
+    if kinds[0].__name__ == "InMemoryDataset":
+        return False
     return any(k.__name__ == "Dataset" and k.__module__.startswith("pyarrow") for k in kinds)
 
 
