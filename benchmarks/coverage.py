@@ -51,6 +51,53 @@ def covered(task: tuple[str, int, int]) -> tuple[int, int]:
     return hits, total
 
 
+# Half the distance of two slopes, the residual deviation being 0.7: entropy R² is about 0.6 and 0.25.
+SLOPES = {"separated": 1.5, "strongly overlapping": 0.5}
+
+
+def crossing(half: float, seed: int, n: int = 250) -> pd.DataFrame:
+    """Two lines that cross, as often as each other."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n)
+    slope = np.where(rng.random(n) < 0.6, half, -half)
+    return pd.DataFrame({"x": x, "y": slope * x + 0.7 * rng.standard_normal(n)})
+
+
+def matched(task: tuple[float, int]) -> tuple[int, int, dict[str, np.ndarray]]:
+    """Replicates, those in doubt, and by kind of interval which coefficients the rest cover."""
+    half, seed = task
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = MixReg.from_formula("y ~ x", crossing(half, seed), k=2).fit()
+        found = fit.bootstrap(150, n_jobs=1)
+    truth = np.array([[0.0, 0.0], [half, -half]])
+    order = match_components(fit.coefficients.to_numpy().T, truth.T)
+    covers = {}
+    for name, draws in (("all", found), ("matched surely", found.without_ambiguous())):
+        for kind in ("percentile", "normal", "basic"):
+            bounds = draws.conf_int(kind=kind)
+            covers[f"{name}, {kind}"] = np.array(
+                [
+                    bounds.loc[f"{term}[{mine + 1}]", 0] <= truth[i, j]
+                    and truth[i, j] <= bounds.loc[f"{term}[{mine + 1}]", 1]
+                    for j, mine in enumerate(order)
+                    for i, term in enumerate(("Intercept", "x"))
+                ]
+            )
+    return len(found.draws), int(found.ambiguous.sum()), covers
+
+
+def ambiguous(sets: int = 200, workers: int = 2) -> None:
+    """Replicates that are not matched surely, and how the intervals of the rest cover."""
+    for name, half in SLOPES.items():
+        parts = run_all(matched, [(half, seed) for seed in range(sets)], workers)
+        total, unsure = (sum(part[i] for part in parts) for i in (0, 1))
+        print(f"{name}: {unsure} of {total} replicates not matched surely, {sets} sets")
+        for kind in parts[0][2]:
+            share = np.mean([part[2][kind] for part in parts])
+            print(f"  {kind:28s} covers {100 * share:5.1f}%")
+
+
 def selection() -> None:
     """Time of choosing k on the cheese data."""
     times = []

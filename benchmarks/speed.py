@@ -106,7 +106,7 @@ def memory(n: int = 400_000, p: int = 20, k: int = 5) -> None:
         size = data.X.nbytes
         print(
             f"peak memory of fit, {n:,} x {p}, k={k}, {name}: {peak / size:.2f} copies of the "
-            f"design (declaring the model: {declared / size:.2f}); {results.solution.fit.reason}",
+            f"design (declaring the model: {declared / size:.2f}); {results.solution.run.reason}",
             flush=True,
         )
 

@@ -210,7 +210,7 @@ class MixReg(Declaration):
         return MixRegResults(self, fitted, solution, options)
 
     def _warn(self, solution: Solution) -> None:
-        fit = solution.fit
+        fit = solution.run
         if fit.reason == "max_iter":
             warnings.warn(
                 f"stopped after {fit.n_iter} iterations before converging; raise max_iter",

@@ -21,9 +21,9 @@ from mixreg.ppl.inference_data import to_arviz
 from mixreg.ppl.likelihood import Likelihood
 from mixreg.ppl.sampling import initial_point, sample
 from mixreg.report import segments as market
+from mixreg.report.base_results import BaseResults, check_alpha
 from mixreg.report.diagnostics import Diagnostics, diagnose
 from mixreg.report.drawing import simulate
-from mixreg.report.estimates import Estimates, check_alpha
 from mixreg.report.fitted import Fitted
 from mixreg.report.importance import importance
 from mixreg.report.labels import write_labels
@@ -34,7 +34,7 @@ from mixreg.table.checks import whole
 Array = NDArray[np.float64]
 
 
-class MixRegResults(Estimates):
+class MixRegResults(BaseResults):
     """Estimates, inference, segments and predictions of one fit.
 
     Components are numbered from 1 and ordered by weight, largest first.

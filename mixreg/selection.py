@@ -294,7 +294,7 @@ def _rising(
 
 def _grown(job: Job, fewer: Solution) -> list[tuple[Solution, Estimate]]:
     """Fits from the components of a smaller fit, each of the larger ones doubled in turn."""
-    params, k = fewer.fit.params, job.problem.k
+    params, k = fewer.run.params, job.problem.k
     pairs = []
     for j in range(min(params.k, MOST_DOUBLED)):
         start = job.problem.mixture.prepare(params.doubled(j, k - params.k, APART))

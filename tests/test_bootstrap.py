@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg import InputError, MixReg, MixRegResults
 from mixreg.inference.bootstrap import AlignedRefit, Bootstrap, bootstrap
+from mixreg.inference.overlap import LabelProducts
 from mixreg.inference.replicate import Replicate, make_refit, repeated, resampled
 from mixreg.simulate import mixed_linear_equations
 from tests.samples import lines, shops
@@ -115,9 +116,8 @@ def test_swapped_components_are_put_back(res, grouped):
     for fit in (res, grouped):
         params = fit.fitted.estimate.params
         found = aligner(fit).aligned(params.permute([1, 0]))
-        assert_array_equal(found.coef, params.coef)
-        assert_array_equal(found.dispersion, params.dispersion)
-        assert_array_equal(found.gating, params.gating)
+        assert_array_equal(found.vector, fit.spec.layout.pack(params))
+        assert found.sureness == pytest.approx(1.0)
 
 
 def test_components_that_differ_in_noise_only_are_told_apart():
@@ -126,7 +126,8 @@ def test_components_that_differ_in_noise_only_are_told_apart():
     y = x + np.where(rng.random(600) < 0.5, 0.1, 2.0) * rng.standard_normal(600)
     res = MixReg.from_formula("y ~ x", {"y": y, "x": x}, k=2, shared=["x", "Intercept"]).fit()
     align, params = aligner(res), res.fitted.estimate.params
-    assert_array_equal(align.aligned(params.permute([1, 0])).dispersion, params.dispersion)
+    found = align.aligned(params.permute([1, 0]))
+    assert_array_equal(found.vector, res.spec.layout.pack(params))
     draws = res.bootstrap(30, n_jobs=1, n_init=1).draws
     less = np.sign(res.params["log(sigma)[1]"] - res.params["log(sigma)[2]"])
     assert (np.sign(draws["log(sigma)[1]"] - draws["log(sigma)[2]"]) == less).all()
@@ -144,12 +145,58 @@ def test_nearly_equal_weights_do_not_mix_components():
     assert (np.sign(draws["x[1]"]) == sign).all()
 
 
+def test_sureness_is_a_correlation_of_labels():
+    rng = np.random.default_rng(8)
+    first, second = rng.dirichlet([0.4, 0.3, 0.3], (2, 500)).transpose(0, 2, 1)
+    second = 0.7 * first + 0.3 * second
+    weight = rng.uniform(0.5, 2.0, 500)
+    both = np.concatenate([first, second])
+    products = LabelProducts(weight.sum(), both @ weight, (both * weight) @ both.T)
+    for order in ([0, 1, 2], [2, 0, 1]):
+        told = [
+            np.cov(first[i] - first[j], second[order[i]] - second[order[j]], aweights=weight)
+            for i, j in ((0, 1), (0, 2), (1, 2))
+        ]
+        least = min(c[0, 1] / np.sqrt(c[0, 0] * c[1, 1]) for c in told)
+        assert products.sureness(np.array(order)) == pytest.approx((1 + least) / 2, rel=1e-12)
+
+
+def test_replicates_that_are_not_matched_surely_are_told():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(400)
+    slope = np.where(rng.random(400) < 0.5, 0.35, -0.35)
+    table = pd.DataFrame({"x": x, "y": slope * x + 0.7 * rng.standard_normal(400)})
+    fit = MixReg.from_formula("y ~ x", table, k=2).fit()
+    found = fit.bootstrap(60, n_jobs=1, n_init=1)
+    unsure = int(found.ambiguous.sum())
+    assert 0 < unsure < 58
+    kept = found.without_ambiguous()
+    assert len(kept.draws) == len(found.draws) - unsure
+    assert kept.failed == found.failed
+    assert not kept.ambiguous.any()
+    text = str(found.summary())
+    assert f"{unsure} of {len(found.draws)} replicates could not be matched surely" in text
+    assert f"{len(kept.draws)} replicates, matched surely" in text
+    assert "matched surely" not in str(kept.summary())
+
+
+def test_separated_components_are_matched_surely(res, grouped):
+    for fit in (res, grouped):
+        found = fit.bootstrap(40, n_jobs=1)
+        assert not found.ambiguous.any()
+        assert "surely" not in str(found.summary())
+
+
 def test_known_labels_keep_their_numbers():
     table = lines(300)
     known = (3 - table["z"]).where(np.arange(300) < 30)
     res = MixReg.from_formula(FORMULA, table, k=2, known_labels=known).fit()
     params = res.fitted.estimate.params
-    assert aligner(res).aligned(params) is params
+    for order in ([0, 1], [1, 0]):
+        swapped = params.permute(order)
+        found = aligner(res).aligned(swapped)
+        assert_array_equal(found.vector, res.spec.layout.pack(swapped))
+        assert found.sureness == 1.0
     for kind in ("parametric", "case"):
         assert_near(res.bootstrap(60, kind, n_jobs=1).bse, res.bse, 1.6)
 

@@ -106,7 +106,7 @@ def test_cells_of_many_regressors_are_not_faithful():
     y = (x * coef[labels]).sum(axis=1) + 0.5 * rng.standard_normal(20_000)
     for model, kept in ((MixReg(y, x, k=2), False), (lines()[0], True)):
         course = course_of(model)
-        best = model.fit(seed=0, cov_type="none").solution.fit.params
+        best = model.fit(seed=0, cov_type="none").solution.run.params
         view = cells_of(course, None, rng)
         assert faithful(course, view, best) == kept
 
@@ -114,7 +114,7 @@ def test_cells_of_many_regressors_are_not_faithful():
 def test_cells_around_a_fit_lose_less_of_it():
     model, labels = lines(seed=5)
     course = course_of(model)
-    best = model.fit(init=labels + 1, cov_type="none").solution.fit.params
+    best = model.fit(init=labels + 1, cov_type="none").solution.run.params
     task = SoftAssignment(course.mixture)
     rows = course.source.sweep(task, best.stacked()).objective[0]
     seen = [

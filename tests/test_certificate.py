@@ -106,7 +106,7 @@ def test_own_rows_add_up(monkeypatch):
         res = MixReg(data.y, data.X, k=3).fit(init=data.coefficients)
         model = res.model
         source = model.source.standard(model.whitening)
-        params = res.solution.fit.params
+        params = res.solution.run.params
         sums.append(find_own_rows(source, model.problem().mixture, params, model.whitening))
     assert_allclose(sums[0].xx, sums[1].xx, rtol=1e-10, atol=1e-8)
     for one, other in zip(sums[0].samples, sums[1].samples, strict=True):

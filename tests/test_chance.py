@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mixreg import MixReg
-from mixreg.estimators.loop import Fit
+from mixreg.estimators.loop import Run
 from mixreg.families import Gaussian
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters, log_gating
@@ -154,9 +154,9 @@ def test_only_components_that_vary_far_less_are_looked_at():
     assert not tight(random_mixture(1, 2, runs=1)).any()
 
 
-def fit_at(params: Parameters, height: float, reason: str = "converged", history=None) -> Fit:
+def fit_at(params: Parameters, height: float, reason: str = "converged", history=None) -> Run:
     history = np.array([height]) if history is None else np.array(history)
-    return Fit(params, height, history, reason, len(history) - 1)
+    return Run(params, height, history, reason, len(history) - 1)
 
 
 def test_a_fit_with_an_empty_component_is_worth_least():
@@ -226,12 +226,12 @@ def test_runs_that_ended_at_one_maximum_are_counted_together():
         Maximum(fit_at(params.permute([1, 2, 0]), -5.02), ("tensor",)),
     ]
     best, other = merged(maxima, 1000.0)
-    assert best.fit.objective == -5.0
+    assert best.run.objective == -5.0
     assert sorted(best.kinds) == ["random", "tensor", "tensor"]
     assert best.hits == 2  # The tensor's starts are not independent of each other.
     assert best.arrivals == 1
     assert other.kinds == ("labels",)
-    assert [m.fit.objective for m in merged(maxima[::-1], 1000.0)] == [-5.0, -9.0]
+    assert [m.run.objective for m in merged(maxima[::-1], 1000.0)] == [-5.0, -9.0]
 
 
 def test_where_a_run_is_heading():

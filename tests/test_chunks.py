@@ -145,7 +145,7 @@ def assert_same(one, other):
     assert_array_equal(one.labels, other.labels)
     for name in ("exact", "certified", "binds", "empty", "suspects"):
         assert getattr(one.solution, name) == getattr(other.solution, name), name
-    assert one.solution.fit.reason == other.solution.fit.reason
+    assert one.solution.run.reason == other.solution.run.reason
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -31,7 +31,7 @@ def assert_usable(res) -> None:
     assert_allclose(res.posterior.sum(axis=1), 1, rtol=1e-9)
     assert "Mixture of Linear Regressions" in str(res.summary())
     assert "Diagnostics" in str(res.diagnostics)
-    if res.method == "em" and res.solution.fit.reason != "exact":
+    if res.method == "em" and res.solution.run.reason != "exact":
         # No standard error is below that of a component that has all rows to itself.
         source = res.model.source
         block = source.as_block()
@@ -199,7 +199,7 @@ def test_altmin_finds_the_segments():
     res = MixReg.from_formula("y ~ x1 + x2", data, k=3).fit("altmin")
     order = match_components(res.coefficients.T, THREE)
     assert_allclose(res.coefficients.T.to_numpy()[order], THREE, atol=0.2)
-    assert res.solution.fit.reason == "labels"
+    assert res.solution.run.reason == "labels"
     assert set(np.unique(res.posterior)) == {0.0, 1.0}
     squares = res.predict(which="component").sub(data["y"], axis=0) ** 2
     assert_array_equal(res.labels, squares.idxmin(axis=1))
@@ -497,7 +497,7 @@ def test_one_wild_value(size):
     res = MixReg.from_formula("y ~ x1 + x2", data, k=3).fit()
     assert_usable(res)
     # A fit that leaves residuals must not call itself exact.
-    assert (res.solution.fit.reason == "exact") == res.diagnostics.certified
+    assert (res.solution.run.reason == "exact") == res.diagnostics.certified
     assert res.history[-1] == pytest.approx(res.llf, rel=1e-9)
 
 

@@ -190,7 +190,7 @@ def test_shared_steps_end_where_newton_does(option):
     model = MixReg.from_formula("y ~ x1 + x2", data, k=2, **OPTIONS[option])
     problem = model.problem()
     source, mixture = problem.source.standard(problem.whitening), problem.mixture
-    start = mixture.prepare(model.fit(init="tensor", max_iter=30, tol=1e-4).solution.fit.params)
+    start = mixture.prepare(model.fit(init="tensor", max_iter=30, tol=1e-4).solution.run.params)
     near = iterate(source, EM(mixture), start.stacked(), Control(500, 1e-6))[0].params
     layout, rows = standard_layout(mixture, near), source.row_weight
     control = Control(60, 1e-9)

@@ -220,7 +220,7 @@ def test_fresh_samples_are_used_one_after_the_other():
 def test_a_fit_on_fresh_samples_says_so():
     data = mixed_linear_equations(600, 3, 2, noise=0.1, seed=1)
     res = MixReg(data.y, data.X, k=2).fit("altmin", init="tensor", resample=4)
-    assert res.solution.fit.reason == "resampled"
+    assert res.solution.run.reason == "resampled"
     assert res.n_iter == 4
 
 

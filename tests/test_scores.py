@@ -99,7 +99,7 @@ def test_rows_are_groups_of_one(kind, option, hard):
     assert problem.source.starts is None
     task, cluster = TakeInformation(problem.mixture, True, hard), np.arange(80) // 7
     rows, groups = (
-        rows.with_columns(cluster=cluster).sweep(task, params) for rows in (problem.source, alone)
+        rows.with_columns(cov_group=cluster).sweep(task, params) for rows in (problem.source, alone)
     )
     for name in ("objective", "score", "information", "outer"):
         found, expected = getattr(rows, name), getattr(groups, name)

@@ -215,7 +215,7 @@ def settled(course):
     hunt = Search(make_ladder_of(course), Effort(2), np.random.default_rng(1))
     hunt.prepare(course)
     new, _ = hunt.round(course)
-    return max((m.fit for m in new), key=lambda fit: fit.objective)
+    return max((m.run for m in new), key=lambda fit: fit.objective)
 
 
 def make_ladder_of(course):
@@ -326,7 +326,7 @@ def test_a_lower_maximum_that_a_sample_agreed_on_is_challenged():
     hunt.budget = 1.0
     maxima, beaten = hunt.challenged(course, [Maximum(low, ("labels",))], 4)
     assert beaten
-    assert maxima[0].fit.objective > low.objective + 10
+    assert maxima[0].run.objective > low.objective + 10
     # With no starts left there is no challenge.
     hunt.starts_run = hunt.effort.starts
     assert hunt.challenged(course, maxima, 4) == (maxima, False)

@@ -90,7 +90,7 @@ def test_a_group_larger_than_a_block_stays_whole():
 def test_many_blocks_add_up_to_one(grouped, weighted):
     source = random_source(3000, 4, grouped=grouped, weighted=weighted)
     one, stack = random_mixture(3, 4), random_mixture(3, 4, runs=2)
-    source = source.with_columns(cluster=np.arange(source.units) % 7)
+    source = source.with_columns(cov_group=np.arange(source.units) % 7)
     projection = np.random.default_rng(0).standard_normal((3, 2))
     for task, params in (
         (SoftAssignment(MIXTURE), stack),
@@ -135,7 +135,7 @@ def test_cluster_sums_are_those_of_the_clusters_of_a_block(kind):
         "contiguous": unit // 5,
         "drawn": np.unique(np.random.default_rng(0).integers(0, 900, 3000), return_inverse=True)[1],
     }[kind]
-    source, task = source.with_columns(cluster=codes), TakeInformation(MIXTURE, True)
+    source, task = source.with_columns(cov_group=codes), TakeInformation(MIXTURE, True)
     for block in source.blocks():
         (own, sums), *more = task(block, params).clusters.parts
         assert not more

@@ -288,7 +288,7 @@ def test_shortcuts_for_many_rows_change_nothing(noise):
     y, x, _ = planes(16_000, noise=noise)
     problem = MixReg(y, x, k=3).problem()
     source = problem.source.standard(problem.whitening)
-    end = MixReg(y, x, k=3).fit(n_init=4, cov_type="none").solution.fit.params
+    end = MixReg(y, x, k=3).fit(n_init=4, cov_type="none").solution.run.params
     rng = np.random.default_rng(0)
     near = replace(end, coef=end.coef + 0.05 * rng.standard_normal(end.coef.shape))
     start = around(near, 16_000.0, Priors()).stacked()

@@ -2,7 +2,7 @@
 
 from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
-from mixreg.estimators.loop import Control, Fit, iterate
+from mixreg.estimators.loop import Control, Run, iterate
 from mixreg.estimators.newton import Newton
 
-__all__ = ["EM", "AltMin", "Control", "Fit", "Newton", "iterate"]
+__all__ = ["EM", "AltMin", "Control", "Newton", "Run", "iterate"]

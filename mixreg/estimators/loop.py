@@ -102,7 +102,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class Run:
     """Where a run ended.
 
     Attributes
@@ -134,7 +134,7 @@ class Fit:
         return self.reason in ("converged", "labels", "exact")
 
 
-def joined(first: Fit, second: Fit) -> Fit:
+def joined(first: Run, second: Run) -> Run:
     """One fit out of two stages; the first step of the second repeats a point."""
     history = np.concatenate([first.history, second.history[1:]])
     return replace(second, history=history, n_iter=first.n_iter + second.n_iter)
@@ -146,7 +146,7 @@ def iterate(
     params: Any,
     control: Control,
     progress: Progress | None = None,
-) -> list[Fit]:
+) -> list[Run]:
     """Run an estimator from a stack of starts.
 
     Parameters
@@ -161,11 +161,11 @@ def iterate(
 
     Returns
     -------
-    list of Fit
+    list of Run
         One for each run, in the order of the starts.
     """
     n_runs = params.coef.shape[1]
-    fits: dict[int, Fit] = {}
+    fits: dict[int, Run] = {}
     histories: list[list[float]] = [[] for _ in range(n_runs)]
     active = np.arange(n_runs)
     base = params
@@ -192,7 +192,7 @@ def iterate(
             if reason is not None:
                 history = np.array(histories[run])
                 at = (base if fell[i] else params).run(i)
-                fit = Fit(at, float(history[-1]), history, reason, len(history) - 1)
+                fit = Run(at, float(history[-1]), history, reason, len(history) - 1)
                 if close is not None and reason == "converged" and not fell[i]:
                     fit = replace(fit, params=close(sums, at), settled=True)
                 fits[run] = fit

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.beliefs import Beliefs
-from mixreg.estimators.loop import Control, Fit, Progress, iterate
+from mixreg.estimators.loop import Control, Progress, Run, iterate
 from mixreg.estimators.priors import Priors
 from mixreg.estimators.variational import Variational, longest_row
 from mixreg.mixture.parameters import Parameters, weight_order
@@ -37,12 +37,12 @@ class Pruned:
     ----------
     beliefs : Beliefs
         One mixture, in standard coordinates.
-    fit : Fit
+    run : Run
         Its last run; the objective and the history are lower bounds.
     """
 
     beliefs: Beliefs
-    fit: Fit
+    run: Run
 
 
 def alive(beliefs: Beliefs, priors: Priors) -> NDArray[np.bool_]:

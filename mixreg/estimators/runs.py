@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mixreg.estimators import EM, AltMin, Control, Fit, Newton, iterate
+from mixreg.estimators import EM, AltMin, Control, Newton, Run, iterate
 from mixreg.estimators.loop import Progress, joined
 from mixreg.estimators.newton import SETTLED, ChordNewton
 from mixreg.exact.thresholds import SOFT
@@ -35,10 +35,10 @@ def run_em(
     start: Parameters,
     control: Control,
     progress: Progress | None = None,
-) -> Fit:
+) -> Run:
     """EM, then Newton steps, then EM again if the steps did not settle it."""
     many = has_many(source, mixture) and control.tol <= HANDOVER
-    begun: Fit | None = None
+    begun: Run | None = None
     if many and control.near and _is_regular(mixture, start):
         begun = _shared_steps(source, mixture, start, control, progress)[0]
         if begun.reason == "converged":
@@ -84,7 +84,7 @@ def has_many(source: Source, mixture: Mixture) -> bool:
     return source.rows > MANY_ROWS and mixture.family.moments
 
 
-def _left(control: Control, fit: Fit) -> Control:
+def _left(control: Control, fit: Run) -> Control:
     """What a run may still take."""
     return replace(control, max_iter=max(0, control.max_iter - fit.n_iter))
 
@@ -102,7 +102,7 @@ def _newton_steps(
     start: Parameters,
     control: Control,
     progress: Progress | None,
-) -> tuple[Fit, Newton]:
+) -> tuple[Run, Newton]:
     """Newton's steps with the information of each point."""
     newton = Newton(mixture, standard_layout(mixture, start), source.row_weight)
     steps = replace(control, max_iter=min(NEWTON_STEPS, control.max_iter))
@@ -116,7 +116,7 @@ def _shared_steps(
     control: Control,
     progress: Progress | None,
     enough: float = SETTLED,
-) -> tuple[Fit, ChordNewton]:
+) -> tuple[Run, ChordNewton]:
     """Newton's steps that share information; not converged if it shows no maximum."""
     layout, fit = standard_layout(mixture, start), None
     for _ in range(INFORMATIONS):
@@ -124,7 +124,7 @@ def _shared_steps(
         newton = ChordNewton.at(params, mixture, layout, source, enough)
         if fit is None:
             height = newton.begin.objective
-            fit = Fit(start, float(height[0]), height, "max_iter", 0)
+            fit = Run(start, float(height[0]), height, "max_iter", 0)
         left = _left(control, fit)
         if not newton.below_a_maximum or not left.max_iter:
             break
@@ -145,7 +145,7 @@ def _first_run(
     start: Parameters,
     control: Control,
     progress: Progress | None,
-) -> tuple[Fit, EM]:
+) -> tuple[Run, EM]:
     """EM until its steps are small or its residuals vanish."""
     em = EM(mixture)
     # Long groups are condensed for EM; the finish, and its numbers, are on rows.
@@ -171,7 +171,7 @@ def run_altmin(
     start: Parameters,
     control: Control,
     progress: Progress | None = None,
-) -> Fit:
+) -> Run:
     """The paper's alternating minimisation."""
     return iterate(source, AltMin(_hard(mixture)), start.stacked(), control, progress)[0]
 
@@ -183,7 +183,7 @@ def run_resampled(
     parts: int,
     rng: np.random.Generator,
     progress: Progress | None = None,
-) -> Fit:
+) -> Run:
     """The same with a fresh part of the data in each iteration."""
     fresh = tuple(source.split(parts, int(rng.integers(2**63))))
     hard = AltMin(_hard(mixture), fresh)

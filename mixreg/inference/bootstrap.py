@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import stack_of
 from mixreg.ppl.inference_data import inference_data
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 from mixreg.sources import Source
 from mixreg.table.checks import whole
 
@@ -42,6 +42,9 @@ Array = NDArray[np.float64]
 
 # A component that holds less than this many rows or groups has emptied.
 EMPTY_UNITS = 1.0
+# Replicates that are matched less surely are called ambiguous; set by
+# `python -m benchmarks coverage --ambiguous`.
+SURE = 0.75
 KINDS = ("parametric", "case", "group")
 INTERVALS = ("percentile", "normal", "basic")
 DESCRIPTIONS = {
@@ -66,8 +69,12 @@ class Bootstrap:
         Replicates asked for.
     reasons : Series
         Replicates left out, by reason.
-    results : Estimates
+    results : BaseResults
         The fit that was bootstrapped.
+    sureness : Series
+        How sure it is, for each replicate, which of its components is which of the
+        fit's: 1 if its labels tell the components apart as the fit's do, 0.5 if two of
+        them could as well change places.
     """
 
     draws: pd.DataFrame
@@ -75,7 +82,23 @@ class Bootstrap:
     kind: str
     n: int
     reasons: pd.Series
-    results: Estimates
+    results: BaseResults
+    sureness: pd.Series
+
+    @property
+    def ambiguous(self) -> pd.Series:
+        """Whether a replicate's components could not be matched surely with the fit's."""
+        return (self.sureness < SURE).rename("ambiguous")
+
+    def without_ambiguous(self) -> Bootstrap:
+        """The same without the replicates that could not be matched surely."""
+        kept = ~self.ambiguous
+        if kept.sum() < 2:
+            raise InputError(
+                f"only {kept.sum()} of {len(kept)} replicates could be matched surely with the "
+                "fit; its components overlap too much: try a smaller k"
+            )
+        return replace(self, draws=self.draws[kept], sureness=self.sureness[kept])
 
     def to_arviz(self, seed: int = 0) -> Any:
         """The draws as ArviZ data, with the groups and names of `MixRegResults.to_arviz`."""
@@ -85,7 +108,7 @@ class Bootstrap:
     @property
     def failed(self) -> int:
         """Replicates left out because their fit did not converge or a component emptied."""
-        return self.n - len(self.draws)
+        return int(self.reasons.sum())
 
     @property
     def mean(self) -> pd.Series:
@@ -130,7 +153,26 @@ class Bootstrap:
         return pd.DataFrame({0: low, 1: high})
 
     def summary(self, alpha: float = 0.05, kind: str = "percentile") -> Summary:
-        """A table in statsmodels' look."""
+        """A table in statsmodels' look.
+
+        If some replicates could not be matched surely with the fit, a second table has the
+        intervals without them.
+        """
+        summary = Summary()
+        summary.tables.append(self._table(alpha, kind))
+        unsure = int(self.ambiguous.sum())
+        if unsure and len(self.draws) - unsure >= 2:
+            summary.tables.append(self.without_ambiguous()._table(alpha, kind, ", matched surely"))
+        notes = [DESCRIPTIONS[self.kind], *self._left_out()]
+        if unsure:
+            notes.append(
+                f"{unsure} of {len(self.draws)} replicates could not be matched surely: which of "
+                "their components is which of the fit's is in doubt."
+            )
+        summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
+        return summary
+
+    def _table(self, alpha: float, kind: str, which: str = "") -> SimpleTable:
         bounds = self.conf_int(alpha, kind)
         columns = [self.params, self.bias, self.bse, bounds[0], bounds[1]]
         rows = [
@@ -140,14 +182,8 @@ class Bootstrap:
         header = ["estimate", "bias", "std err", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
         stub = max(13, *(len(name) for name in self.params.index))
         layout = dict(fmt_params, colwidths=[stub, *[12] * 5], data_fmts=["%s"])
-        title = f"{self.kind.capitalize()} bootstrap, {len(self.draws)} replicates"
-        summary = Summary()
-        summary.tables.append(
-            SimpleTable(rows, header, list(self.params.index), title=title, txt_fmt=layout)
-        )
-        notes = [DESCRIPTIONS[self.kind], *self._left_out()]
-        summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
-        return summary
+        title = f"{self.kind.capitalize()} bootstrap, {len(self.draws)} replicates{which}"
+        return SimpleTable(rows, header, list(self.params.index), title=title, txt_fmt=layout)
 
     def _left_out(self) -> list[str]:
         return [
@@ -164,7 +200,7 @@ class Bootstrap:
 
 
 def bootstrap(
-    res: Estimates,
+    res: BaseResults,
     n: int = 200,
     kind: str = "parametric",
     *,
@@ -177,7 +213,7 @@ def bootstrap(
 
     Parameters
     ----------
-    res : Estimates
+    res : BaseResults
         A fit by EM.
     n : int
         Number of replicates.
@@ -219,7 +255,7 @@ def bootstrap(
 
 
 def _replicates(
-    res: Estimates, kind: str, seeds: list[np.random.SeedSequence]
+    res: BaseResults, kind: str, seeds: list[np.random.SeedSequence]
 ) -> tuple[Source, Iterator[Replicate | FarReplicate]]:
     """The model's own rows, and how they are changed, once for each seed."""
     rows = res.model.source
@@ -232,7 +268,7 @@ def _replicates(
     return source, drawn(res, source, seeds)
 
 
-def _check_kind(kind: Any, res: Estimates) -> None:
+def _check_kind(kind: Any, res: BaseResults) -> None:
     if kind not in KINDS:
         raise InputError(f"kind={kind!r} is unknown; use one of {', '.join(KINDS)}")
     by_set = res.spec.responses[0].names["groups"] is None
@@ -248,7 +284,7 @@ def _check_kind(kind: Any, res: Estimates) -> None:
         raise InputError("kind='group' needs a model with groups; use kind='case'")
 
 
-def _collect(res: Estimates, kind: str, found: list[Array | str]) -> Bootstrap:
+def _collect(res: BaseResults, kind: str, found: list[Aligned | str]) -> Bootstrap:
     good = [value for value in found if not isinstance(value, str)]
     reasons = pd.Series([value for value in found if isinstance(value, str)], dtype=object)
     counts = reasons.value_counts().rename("replicates")
@@ -258,8 +294,25 @@ def _collect(res: Estimates, kind: str, found: list[Array | str]) -> Bootstrap:
             "try a smaller k, or kind='parametric'"
         )
     number = pd.RangeIndex(len(good), name="replicate")
-    draws = pd.DataFrame(np.array(good), number, res.spec.param_names)
-    return Bootstrap(draws, res.params, kind, len(found), counts, res)
+    draws = pd.DataFrame(np.array([each.vector for each in good]), number, res.spec.param_names)
+    sureness = pd.Series([each.sureness for each in good], number, name="sureness")
+    return Bootstrap(draws, res.params, kind, len(found), counts, res, sureness)
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A refit with its components in the order of the fit.
+
+    Attributes
+    ----------
+    vector : array
+        Flat parameters, in the user's units.
+    sureness : float
+        See `LabelProducts.sureness`.
+    """
+
+    vector: Array
+    sureness: float
 
 
 @dataclass(frozen=True)
@@ -273,8 +326,8 @@ class AlignedRefit:
 
     refit: Refit
 
-    def __call__(self, replicate: Replicate | FarReplicate) -> Array | str:
-        """Flat parameters in the user's units, or why there are none."""
+    def __call__(self, replicate: Replicate | FarReplicate) -> Aligned | str:
+        """The refit, or why there is none."""
         refit = self.refit
         try:
             problem = refit.problem(replicate.apply(refit.source))
@@ -286,15 +339,17 @@ class AlignedRefit:
         params = problem.whitening.to_user(fit.params)
         if smallest(problem.source, refit.mixture, params) < EMPTY_UNITS:
             return "a component emptied"
-        return refit.layout.pack(self.aligned(params))
+        return self.aligned(params)
 
-    def aligned(self, params: Parameters) -> Parameters:
+    def aligned(self, params: Parameters) -> Aligned:
         """The components in the order of the fit."""
-        source, mixture, k = self.refit.source, self.refit.mixture, params.k
-        if not mixture.exchangeable or k == 1:
-            return params
+        source, mixture, layout = self.refit.source, self.refit.mixture, self.refit.layout
+        if not mixture.exchangeable or params.k == 1:
+            return Aligned(layout.pack(params), 1.0)
         both = Parameters.concatenate([self.refit.start.stacked(), params.stacked()])
-        return params.permute(best_order(source.sweep(Overlap(mixture), both).apart()))
+        products = source.sweep(Overlap(mixture), both)
+        order = best_order(products.apart())
+        return Aligned(layout.pack(params.permute(order)), products.sureness(order))
 
 
 def smallest(source: Source, mixture: Mixture, params: Parameters) -> float:

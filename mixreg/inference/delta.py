@@ -7,10 +7,10 @@ import pandas as pd
 from scipy.stats import norm
 
 from mixreg.errors import InputError
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 
 
-def willingness_to_pay(res: Estimates, price: str, alpha: float) -> pd.DataFrame:
+def willingness_to_pay(res: BaseResults, price: str, alpha: float) -> pd.DataFrame:
     """Minus each coefficient over the price's; see `MixRegResults.wtp`."""
     terms = res.spec.exog_names
     if price not in terms:

@@ -105,10 +105,10 @@ def estimate(
     cov_type: str,
 ) -> Estimate:
     """Map a solution to the user's units and work out its covariance, from its sums."""
-    whitening, mixture, standard = problem.whitening, problem.mixture, solution.fit.params
+    whitening, mixture, standard = problem.whitening, problem.mixture, solution.run.params
     params = whitening.to_user(standard) if solution.user is None else solution.user
     vector = layout.pack(params)
-    llf = solution.fit.objective
+    llf = solution.run.objective
     llf = llf if np.isinf(llf) else whitening.log_likelihood(llf)
     description = DESCRIPTIONS[cov_type]
     if solution.beliefs is not None:

@@ -191,7 +191,7 @@ class TakeInformation:
             outer += np.dot(root, root.T)
             score += heavy.sum(axis=1)
             if self.clusters:
-                clusters.append(ClusterSums.of(block.cluster[part], heavy.T))
+                clusters.append(ClusterSums.of(block.cov_group[part], heavy.T))
         rows.add_gate(info, score)
         objective = np.array([float(weighted(block, seen.marginal).sum())])
         return InformationSums(
@@ -257,5 +257,5 @@ class TakeInformation:
     def _cluster_sums(self, block: Block, scores: Array) -> ClusterSums | None:
         if not self.clusters:
             return None
-        assert block.cluster is not None
-        return ClusterSums.of(block.cluster, scores)
+        assert block.cov_group is not None
+        return ClusterSums.of(block.cov_group, scores)

@@ -149,7 +149,7 @@ def last_pass(
     tasks: list[OfSeen] = [SoftAssignment(mixture), TakeLabels(mixture, hard)]
     tasks.append(TakeGate(mixture.gate))
     if errors:
-        tasks.append(TakeInformation(mixture, source.has("cluster"), hard))
+        tasks.append(TakeInformation(mixture, source.has("cov_group"), hard))
     # Of linear regressions the first task adds up cross products anyway.
     at_hand = mixture.family.linear and not (hard or exact)
     if errors and not at_hand:

@@ -19,7 +19,7 @@ from mixreg.inference.replicate import (
     repeated,
 )
 from mixreg.jobs.parallel import run_all
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
@@ -70,8 +70,8 @@ class LRTest:
 
 
 def lr_test(
-    res0: Estimates,
-    res1: Estimates,
+    res0: BaseResults,
+    res1: BaseResults,
     n: int = 99,
     *,
     seed: int = 0,
@@ -83,7 +83,7 @@ def lr_test(
 
     Parameters
     ----------
-    res0, res1 : Estimates
+    res0, res1 : BaseResults
         Fits by EM of the same model to the same data, the second with more
         components.
     n : int
@@ -128,10 +128,10 @@ def lr_test(
     return LRTest(res0.k, res1.k, statistic, (1 + as_large) / (len(draws) + 1), draws)
 
 
-def _check_pair(res0: Estimates, res1: Estimates) -> None:
+def _check_pair(res0: BaseResults, res1: BaseResults) -> None:
     """Refuse fits that are not nested or not of the same data."""
     for name, res in (("res0", res0), ("res1", res1)):
-        if not isinstance(res, Estimates):
+        if not isinstance(res, BaseResults):
             raise InputError(
                 f"{name} must be a fit, as model.fit() returns it; got {type(res).__name__}"
             )
@@ -151,7 +151,7 @@ def _check_pair(res0: Estimates, res1: Estimates) -> None:
         )
 
 
-def _settings(res: Estimates) -> tuple[object, ...]:
+def _settings(res: BaseResults) -> tuple[object, ...]:
     """All that two fits must have in common, but for the data."""
     family, layout = res.spec.family, res.spec.layout
     return (

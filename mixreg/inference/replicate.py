@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
-from mixreg.estimators import Control, Fit
+from mixreg.estimators import Control, Run
 from mixreg.estimators.runs import run_em
 from mixreg.jobs.job import Job
 from mixreg.jobs.problem import Options, Problem
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.report.base_results import BaseResults
 from mixreg.report.drawing import draw, taken_out, with_offset
-from mixreg.report.estimates import Estimates
 from mixreg.search.chance import ranked
 from mixreg.search.effort import Effort
 from mixreg.sources import AtHand, Source, per_unit, unit_weights
@@ -112,7 +112,7 @@ class Refit:
         mixture = replace(self.mixture, background=white.background(self.mixture.background))
         return Problem(source, mixture, white, self.layout.k)
 
-    def best(self, problem: Problem, seed: int) -> Fit:
+    def best(self, problem: Problem, seed: int) -> Run:
         """The better of the run from the fit and the search, ranked as in a search."""
         mixture = problem.mixture
         rows = problem.source.standard(problem.whitening)
@@ -121,17 +121,17 @@ class Refit:
         if self.n_init is None or problem.k == 1:
             return fit
         options = Options("em", "auto", Effort(self.n_init), self.control, seed)
-        raced = Job(problem, self.layout, options).run()[0].fit
+        raced = Job(problem, self.layout, options).run()[0].run
         return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
 
 
-def make_refit(res: Estimates, source: Source, control: Control, n_init: int | None) -> Refit:
+def make_refit(res: BaseResults, source: Source, control: Control, n_init: int | None) -> Refit:
     """What it takes to fit the model of some results to rows like those of `source`."""
     model = res.model
     return Refit(source, model.mixture, model.layout, res.fitted.estimate.params, control, n_init)
 
 
-def check_likelihood(res: Estimates, what: str) -> None:
+def check_likelihood(res: BaseResults, what: str) -> None:
     """Refuse fits that are not a maximum of a likelihood."""
     if res.method != "em":
         raise InputError(f"{what} needs a fit by method='em'; got {res.method!r}")
@@ -154,7 +154,7 @@ def repeated(source: AtHand) -> AtHand:
 
 
 def drawn(
-    res: Estimates, source: Source, seeds: list[np.random.SeedSequence]
+    res: BaseResults, source: Source, seeds: list[np.random.SeedSequence]
 ) -> Iterator[Replicate]:
     """Replicates drawn from a fit, one for each seed, at the rows of `source`."""
     model, params, offset = res.model, res.fitted.estimate.params, taken_out(res.model)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.estimators import Control, Fit, Newton, iterate
+from mixreg.estimators import Control, Newton, Run, iterate
 from mixreg.estimators.altmin import HardGate
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
 from mixreg.estimators.pruning import Pruned
@@ -52,33 +52,33 @@ GATE = Control(max_iter=50, tol=1e-14)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunWithSums:
     """Where a run ended, and the sums there if a pass was made.
 
     Attributes
     ----------
-    fit : Fit
+    run : Run
     soft : MixtureStatistics or None
     gate : GateSums or None
     """
 
-    fit: Fit
+    run: Run
     soft: MixtureStatistics | None = None
     gate: GateSums | None = None
 
 
-def at_the_maximum(source: Source, mixture: Mixture, fit: Fit) -> Ended:
+def at_the_maximum(source: Source, mixture: Mixture, fit: Run) -> RunWithSums:
     """The fit with a last Newton step taken, if it ended near a maximum within bounds."""
     if fit.reason != "converged" or mixture.family.bound_binds(fit.params):
-        return Ended(fit)
+        return RunWithSums(fit)
     # Where rows are many the run has settled, and information of all costs as much as ten passes.
     if not (fit.settled or has_many(source, mixture)):
         newton = Newton(mixture, standard_layout(mixture, fit.params), source.row_weight)
         sums = newton.sweep(source, 0, fit.params.stacked())
         fit = replace(fit, params=newton.close(sums, fit.params), settled=True)
     if mixture.gate.closed_form:
-        return Ended(fit)
-    return Ended(fit, *ending_sums(source, mixture, fit.params))
+        return RunWithSums(fit)
+    return RunWithSums(fit, *ending_sums(source, mixture, fit.params))
 
 
 def best_end(
@@ -89,7 +89,7 @@ def best_end(
     run: Any,
     control: Control,
     watch: Watch | None,
-) -> Fit:
+) -> Run:
     """Run the finalists to the end, on all rows; the best of them.
 
     Parameters
@@ -100,7 +100,7 @@ def best_end(
         So many are run in any case; others, and at last milder starts, only
         while chance explains part of every end.
     """
-    ends: list[Fit] = []
+    ends: list[Run] = []
     most = len(starts) if source.rows <= MANY_ROWS else FEWER
     for number, start in enumerate(starts[:most]):
         if number >= contested and not is_accident(source, mixture, ends):
@@ -137,15 +137,15 @@ def _ended(
     start: Parameters,
     control: Control,
     watch: Watch | None,
-) -> Fit:
+) -> Run:
     """A run to the end, which somebody may look at, or have seen before."""
     if watch is None:
-        fit: Fit = run(source, mixture, start, control)
+        fit: Run = run(source, mixture, start, control)
         return fit
     return watch.ended(start, lambda: [run(source, mixture, start, control, watch)])
 
 
-def is_accident(source: Source, mixture: Mixture, ends: list[Fit]) -> bool:
+def is_accident(source: Source, mixture: Mixture, ends: list[Run]) -> bool:
     """Whether chance explains part of every fit."""
     values = worth(source, mixture, ends, source.row_weight)
     return all(v < end.objective for v, end in zip(values, ends, strict=True))
@@ -158,7 +158,7 @@ def renumbered(source: Source, mixture: Mixture, params: Parameters) -> Paramete
     return numbered(source, mixture, params.stacked()).run(0)
 
 
-def settled_numbers(source: Source, mixture: Mixture, fit: Fit, run: Any, control: Control) -> Fit:
+def settled_numbers(source: Source, mixture: Mixture, fit: Run, run: Any, control: Control) -> Run:
     """Run again where a fit ended with numbers that known labels speak against."""
     other = renumbered(source, mixture, fit.params)
     if np.array_equal(other.coef, fit.params.coef):
@@ -174,10 +174,10 @@ def emptied(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
 
 
 def revive(
-    source: Source, course: Course, end: Ended, options: Options, rng: np.random.Generator
-) -> tuple[Ended, int]:
+    source: Source, course: Course, end: RunWithSums, options: Options, rng: np.random.Generator
+) -> tuple[RunWithSums, int]:
     """Seed components that emptied somewhere else, a few times; keep what is better."""
-    hard, mixture, fit = options.method == "altmin", course.mixture, end.fit
+    hard, mixture, fit = options.method == "altmin", course.mixture, end.run
     task = HardAssignment(mixture) if hard else SoftAssignment(mixture)
     run = run_altmin if hard else run_em
     least = fit.params.weights[: fit.params.k].min() * source.total_weight
@@ -203,7 +203,7 @@ def revive(
 def finish(
     source: Source,
     mixture: Mixture,
-    end: Ended,
+    end: RunWithSums,
     method: str,
     tensors: tuple[TensorResult, ...],
     record: Record | None,
@@ -212,7 +212,7 @@ def finish(
     errors: bool,
 ) -> Solution:
     """Order the components and add up what is reported where the fit ended."""
-    family, fit, params = mixture.family, end.fit, end.fit.params
+    family, fit, params = mixture.family, end.run, end.run.params
     chance: tuple[int, ...] = ()
     exact = False
     if method == "altmin" or fit.reason == "exact":
@@ -246,7 +246,7 @@ def finish(
         tight = tight_components(params, exact, family.variance_ratio)
         reasons = find_reasons(source, mixture, params, whitening, tight, exact)
     return Solution(
-        Fit(params, objective, history, reason, fit.n_iter),
+        Run(params, objective, history, reason, fit.n_iter),
         exact,
         proved,
         tensors,
@@ -269,9 +269,9 @@ def believed(
     record: Record | None,
 ) -> Solution:
     """What is reported of variational Bayes where it ended."""
-    last = last_pass(source, mixture, pruned.fit.params, errors=False)
+    last = last_pass(source, mixture, pruned.run.params, errors=False)
     return Solution(
-        replace(pruned.fit, objective=float(last.soft.objective[0])),
+        replace(pruned.run, objective=float(last.soft.objective[0])),
         exact=False,
         certified=False,
         tensors=tensors,
@@ -282,7 +282,7 @@ def believed(
         suspects=(),
         last=last,
         beliefs=pruned.beliefs,
-        elbo=pruned.fit.objective,
+        elbo=pruned.run.objective,
     )
 
 

@@ -13,7 +13,7 @@ from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.pruning import run_on
 from mixreg.estimators.runs import run_altmin, run_em
 from mixreg.estimators.variational import Variational
-from mixreg.jobs.ending import Ended, believed, finish, renumbered
+from mixreg.jobs.ending import RunWithSums, believed, finish, renumbered
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Watch
 from mixreg.sources import Source
@@ -39,7 +39,7 @@ def cut_short(problem: Problem, options: Options, watch: Watch, errors: bool) ->
     if solution.exact:
         # No loss is left: nothing better was to be found.
         return solution
-    return replace(solution, fit=replace(solution.fit, reason="interrupted"))
+    return replace(solution, run=replace(solution.run, reason="interrupted"))
 
 
 def _end(
@@ -58,4 +58,4 @@ def _end(
         steps = len(watch.history) - 1
         fit = replace(fit, history=np.array(watch.history), n_iter=fit.n_iter + steps)
     white = problem.whitening
-    return finish(source, mixture, Ended(fit), options.method, (), None, 0, white, errors)
+    return finish(source, mixture, RunWithSums(fit), options.method, (), None, 0, white, errors)

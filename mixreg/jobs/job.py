@@ -12,7 +12,7 @@ from mixreg.inference.estimate import Estimate, fit_problem
 from mixreg.jobs.bar import Bar, is_wanted
 from mixreg.jobs.interrupt import OnInterrupt
 from mixreg.jobs.journal import Journal
-from mixreg.jobs.options import check_cov_type, cluster_codes
+from mixreg.jobs.options import check_cov_type, cov_group_codes
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Watch
 from mixreg.mixture.layout import Layout
@@ -74,7 +74,7 @@ def make_job(
     """
     check_cov_type(cov_type, options.method)
     problem = model.problem()
-    beside: dict[str, Any] = {"cluster": cluster_codes(cov_type, cov_kwds, model.rows)}
+    beside: dict[str, Any] = {"cov_group": cov_group_codes(cov_type, cov_kwds, model.rows)}
     if isinstance(options.init, np.ndarray):
         beside["given"] = options.init.T[:, :, None]
     source = problem.source

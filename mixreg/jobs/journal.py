@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import FileFormatError
-from mixreg.estimators.loop import Fit, StopReason
+from mixreg.estimators.loop import Run, StopReason
 from mixreg.files.container import write_file
 from mixreg.files.trees import packed
 from mixreg.mixture.parameters import Parameters
@@ -43,7 +43,7 @@ class Ends:
     coef, dispersion, gating : (R, ...) arrays
         Parameters, run by run.
     objective, n_iter, settled : (R,) arrays
-        As in `Fit`.
+        As in `Run`.
     history : array
         Of all runs, end to end.
     steps : (R,) int array
@@ -71,7 +71,7 @@ class Ends:
             raise FileFormatError("the checkpoint is damaged: its runs do not hold together")
 
     @staticmethod
-    def of(fits: Sequence[Fit], start: str) -> Ends:
+    def of(fits: Sequence[Run], start: str) -> Ends:
         """Runs as arrays."""
         return Ends(
             start,
@@ -86,11 +86,11 @@ class Ends:
             tuple(fit.reason for fit in fits),
         )
 
-    def fits(self) -> list[Fit]:
+    def fits(self) -> list[Run]:
         """The runs again."""
         histories = np.split(self.history, np.cumsum(self.steps)[:-1])
         return [
-            Fit(
+            Run(
                 Parameters(self.coef[i], self.dispersion[i], self.gating[i]),
                 float(self.objective[i]),
                 history.copy(),
@@ -146,7 +146,7 @@ class Found:
         """A search that ended."""
         state: Any = rng.bit_generator.state
         return Found(
-            Ends.of([m.fit for m in record.maxima], ""),
+            Ends.of([m.run for m in record.maxima], ""),
             tuple(m.kinds for m in record.maxima),
             tuple(m.arrivals for m in record.maxima),
             record.starts,
@@ -171,7 +171,7 @@ class Found:
         each = zip(self.ends.fits(), self.kinds, self.arrivals, strict=True)
         maxima = tuple(Maximum(fit, kinds, arrivals) for fit, kinds, arrivals in each)
         return Record(
-            maxima[0].fit,
+            maxima[0].run,
             maxima,
             self.starts,
             self.chance,
@@ -217,8 +217,8 @@ class Journal:
         self._next, self._due, self._written = 0, 0.0, True
 
     def runs(
-        self, start: Parameters, make: Callable[[], list[Fit]], at_once: bool = False
-    ) -> list[Fit]:
+        self, start: Parameters, make: Callable[[], list[Run]], at_once: bool = False
+    ) -> list[Run]:
         """Runs from a start: those of the journal, or else made and entered; written in time."""
         key = digest_of(start.coef, start.dispersion, start.gating)
         known = self.kept.ends[self._next :]

@@ -187,7 +187,7 @@ def start_from_labels(labels: NDArray[Any], model: ModelParts) -> Array:
     return one_hot(labels.astype(np.intp) - 1, k) + (labels == 0) / k
 
 
-def cluster_codes(
+def cov_group_codes(
     cov_type: str, cov_kwds: dict[str, Any] | None, rows: OwnRows
 ) -> NDArray[np.intp] | None:
     """Cluster of each unit, numbered from 0; None unless cov_type is "cluster"."""

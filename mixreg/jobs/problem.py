@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.estimators import Control, Fit
+from mixreg.estimators import Control, Run
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.priors import Priors
 from mixreg.exact.reasons import WhyTight
@@ -59,7 +59,7 @@ class Solution:
 
     Attributes
     ----------
-    fit : Fit
+    run : Run
         Components ordered by weight; objective is the log-likelihood.
     exact : bool
         Zero loss: every row lies on a component.
@@ -91,7 +91,7 @@ class Solution:
         digits are lost. None if they are what the standard ones lead to.
     """
 
-    fit: Fit
+    run: Run
     exact: bool
     certified: bool
     tensors: tuple[TensorResult, ...]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mixreg.estimators.loop import Fit
+from mixreg.estimators.loop import Run
 from mixreg.jobs.bar import Bar
 from mixreg.jobs.journal import Journal
 from mixreg.mixture.parameters import Parameters
@@ -80,11 +80,11 @@ class Watch:
         """The search has another leader, or the same."""
         self.best = params
 
-    def runs(self, start: Parameters, make: Callable[[], list[Fit]]) -> list[Fit]:
+    def runs(self, start: Parameters, make: Callable[[], list[Run]]) -> list[Run]:
         """Runs of the search: made, unless a checkpoint has them."""
         return make() if self.journal is None else self.journal.runs(start, make)
 
-    def ended(self, start: Parameters, make: Callable[[], list[Fit]]) -> Fit:
+    def ended(self, start: Parameters, make: Callable[[], list[Run]]) -> Run:
         """A final run: made, unless a checkpoint has it."""
         if self.journal is None:
             return make()[0]
@@ -98,7 +98,7 @@ class Watch:
         if self.journal is None:
             return search()
         record = self.journal.searched(search, rng)
-        self.found(record.fit.params)
+        self.found(record.run.params)
         return record
 
     def of(self, rows: float) -> SomeRows:

@@ -17,7 +17,7 @@ from mixreg.estimators.runs import (
 )
 from mixreg.estimators.variational import Variational
 from mixreg.jobs.ending import (
-    Ended,
+    RunWithSums,
     at_the_maximum,
     believed,
     best_end,
@@ -99,7 +99,7 @@ def solve(
         return _bayes(source, course, starts[0], options, tensors, record, watch)
     if options.resample is not None:
         fit = run_resampled(source, mixture, starts[0], options.resample, rng, watch)
-        end, revived = Ended(fit), 0
+        end, revived = RunWithSums(fit), 0
     else:
         run = run_altmin if options.method == "altmin" else run_em
         control = replace(options.control, near=record is not None)

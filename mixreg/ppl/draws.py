@@ -13,8 +13,8 @@ from mixreg.estimators.expectation import normalise
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.report.base_results import BaseResults
 from mixreg.report.drawing import draw_own
-from mixreg.report.estimates import Estimates
 from mixreg.sources.base import Parts
 from mixreg.sources.block import Block
 
@@ -26,7 +26,7 @@ VAGUE = 50.0
 CHUNK = 4_000_000
 
 
-def draw_vectors(res: Estimates, n: int, seed: int) -> Array:
+def draw_vectors(res: BaseResults, n: int, seed: int) -> Array:
     """Draws of the flat parameter vector in the user's units, (n, m).
 
     From the posterior of variational Bayes, or from the asymptotic normal
@@ -88,7 +88,7 @@ class Marginal:
         return Parts((normalise(joint),))
 
 
-def log_likelihoods(res: Estimates, stack: Parameters) -> Array:
+def log_likelihoods(res: BaseResults, stack: Parameters) -> Array:
     """Log density of each row or group under each draw, (draws, units)."""
     model = res.model
     n = stack.coef.shape[1]
@@ -100,7 +100,7 @@ def log_likelihoods(res: Estimates, stack: Parameters) -> Array:
     return np.concatenate(parts)
 
 
-def predictive(res: Estimates, stack: Parameters, seed: int) -> Array:
+def predictive(res: BaseResults, stack: Parameters, seed: int) -> Array:
     """Responses drawn under each draw, in the user's order of rows, (draws, rows)."""
     rng = np.random.default_rng([seed, 1])
     n, names = stack.coef.shape[1], res.model.rows.names

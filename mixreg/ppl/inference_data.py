@@ -11,7 +11,7 @@ from mixreg.inference.averages import average_weights
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.compat import draws_of
 from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 from mixreg.sources import per_unit
 from mixreg.sources.tasks import responses
 
@@ -25,7 +25,7 @@ DIMENSIONS = {
 }
 
 
-def to_arviz(res: Estimates, n: int, seed: int) -> Any:
+def to_arviz(res: BaseResults, n: int, seed: int) -> Any:
     """Draws of a fit as ArviZ data; see `MixRegResults.to_arviz`."""
     res.spec.check_one_response("to_arviz")
     vectors = draw_vectors(res, n, seed)
@@ -33,13 +33,13 @@ def to_arviz(res: Estimates, n: int, seed: int) -> Any:
 
 
 def inference_data(
-    res: Estimates, stack: Parameters, chains: int, seed: int, extra: Any = None
+    res: BaseResults, stack: Parameters, chains: int, seed: int, extra: Any = None
 ) -> Any:
     """ArviZ data of draws that are aligned with the fit.
 
     Parameters
     ----------
-    res : Estimates
+    res : BaseResults
     stack : Parameters
         Draws in the user's units, one chain after another.
     chains : int
@@ -84,7 +84,7 @@ def inference_data(
     return draws_of(groups, coords)
 
 
-def observed(res: Estimates) -> Array:
+def observed(res: BaseResults) -> Array:
     """Responses in the user's order and units."""
     model = res.model
     y = model.rows.names.unsort(per_unit(model.source, responses))
@@ -93,7 +93,7 @@ def observed(res: Estimates) -> Array:
     return np.asarray(y)
 
 
-def variables(res: Estimates, stack: Parameters) -> dict[str, Array]:
+def variables(res: BaseResults, stack: Parameters) -> dict[str, Array]:
     """Draws by name, draws first: coef, scale, weights and gate."""
     family = res.model.family
     found = {"coef": np.moveaxis(stack.coef, 1, 0)}

@@ -17,7 +17,7 @@ from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.inference_data import inference_data
 from mixreg.ppl.likelihood import Likelihood
 from mixreg.ppl.pymc_model import present_coefficients, to_pymc
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 MOST_UNITS = 2000
 
 
-def initial_point(res: Estimates) -> dict[str, Array]:
+def initial_point(res: BaseResults) -> dict[str, Array]:
     """Values of the PyMC model's variables at the fit."""
     model, params = res.model, res.fitted.standard
     res.spec.check_one_response("initial_point")
@@ -45,7 +45,7 @@ def initial_point(res: Estimates) -> dict[str, Array]:
 
 
 def sample(
-    res: Estimates,
+    res: BaseResults,
     draws: int,
     tune: int,
     chains: int,
@@ -83,7 +83,7 @@ def sample(
     return inference_data(res, stack, chains, seed, extra)
 
 
-def from_trace(res: Estimates, posterior: Any) -> Parameters:
+def from_trace(res: BaseResults, posterior: Any) -> Parameters:
     """Draws as a stack of mixtures in the user's units, one chain after another."""
 
     def flat(name: str) -> Array:
@@ -98,7 +98,7 @@ def from_trace(res: Estimates, posterior: Any) -> Parameters:
     return Parameters(coef, dispersion, res.model.mixture.gate.from_draws(flat))
 
 
-def aligned(res: Estimates, stack: Parameters) -> Parameters:
+def aligned(res: BaseResults, stack: Parameters) -> Parameters:
     """Undo label switching: number the components of each draw like the fit's.
 
     Components are the same when they hold the same rows or groups.

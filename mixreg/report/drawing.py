@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.mixture.parameters import Parameters
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 from mixreg.sources import Source, per_unit
 from mixreg.sources.base import Parts
 from mixreg.sources.block import Block
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 ALLOWED = 0.5
 
 
-def simulate(res: Estimates, seed: int) -> pd.DataFrame:
+def simulate(res: BaseResults, seed: int) -> pd.DataFrame:
     """Draw new responses and labels for the model's own rows; see `MixRegResults.simulate`."""
     model, rng = res.model, np.random.default_rng(seed)
     y, classes = draw_own(model, res.fitted.estimate.params, rng)
@@ -68,13 +68,13 @@ def draw(
 
     Those of a linear fit are without an offset, which its rows have lost.
     """
-    drawn = per_unit(source, Draw(spec, tuple(rng.spawn(1 + 2 * len(spec.responses)))), params)
+    drawn = per_unit(source, DrawRows(spec, tuple(rng.spawn(1 + 2 * len(spec.responses)))), params)
     y = drawn[0] if len(spec.responses) == 1 else drawn[:-1].T
     return y, drawn[-1].astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class DrawRows:
     """Task: responses drawn at the rows of a block, and the class of each, (d + 1, rows).
 
     Attributes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 
 LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
 
 
-def log_terms(res: Estimates) -> dict[str, str]:
+def log_terms(res: BaseResults) -> dict[str, str]:
     """Regressors whose coefficients are elasticities, and what is inside their log."""
     found = {}
     for prefix, link, name in res.spec.family.named_links(res.spec.endog_names):

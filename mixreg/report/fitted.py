@@ -121,7 +121,7 @@ def make_fitted(
     model: ModelParts, solution: Solution, estimate: Estimate, options: Options
 ) -> Fitted:
     """Put a finished fit together, in the user's units."""
-    white, fit, bayes = model.whitening, solution.fit, solution.beliefs is not None
+    white, fit, bayes = model.whitening, solution.run, solution.beliefs is not None
     hard = options.method == "altmin"
     labels = solution.last.labels
     if model.source.counting() is not model.source:
@@ -157,7 +157,7 @@ def report(record: Record, whitening: Whitening) -> SearchReport:
     """A record of the search in the user's units."""
     return SearchReport(
         record.starts,
-        tuple(whitening.log_likelihood(m.fit.objective) for m in record.maxima),
+        tuple(whitening.log_likelihood(m.run.objective) for m in record.maxima),
         tuple(m.hits for m in record.maxima),
         record.chance,
         record.moves,

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
@@ -68,7 +68,7 @@ class TakeSpans:
         )
 
 
-def importance(res: Estimates) -> pd.DataFrame:
+def importance(res: BaseResults) -> pd.DataFrame:
     """Importance of attributes in percent, as in conjoint analysis.
 
     An attribute is a main effect. A category spans the part-worths of all its
@@ -99,7 +99,7 @@ def importance(res: Estimates) -> pd.DataFrame:
     return frame
 
 
-def _attributes(res: Estimates) -> tuple[tuple[Attribute, ...], list[str]]:
+def _attributes(res: BaseResults) -> tuple[tuple[Attribute, ...], list[str]]:
     """Main effects, and the terms that are none."""
     recipe, names = res.spec.design.right, res.spec.exog_names
     table = res.coefficients

@@ -15,7 +15,7 @@ from mixreg.estimators.expectation import Posterior
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.reading.writing import TableWriter
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 from mixreg.sources.base import Parts, Standardised
 from mixreg.sources.block import Block
 
@@ -36,7 +36,7 @@ class Labelled:
         return Parts((np.concatenate([posterior, sizes]),))
 
 
-def write_labels(res: Estimates, path: Any, rows: bool = False) -> int:
+def write_labels(res: BaseResults, path: Any, rows: bool = False) -> int:
     """Write labels and posteriors to a file, piece by piece; how many were written.
 
     See `MixRegResults.write_labels`.
@@ -53,7 +53,7 @@ def write_labels(res: Estimates, path: Any, rows: bool = False) -> int:
     return count
 
 
-def _check_name(res: Estimates, rows: bool) -> None:
+def _check_name(res: BaseResults, rows: bool) -> None:
     """Refuse groups that are called as a column of the file is."""
     taken = {"component", *(f"p{j}" for j in res.classes), *(["row"] if rows else [])}
     if res.ngroups is not None and res.spec.groups_name in taken:
@@ -64,7 +64,7 @@ def _check_name(res: Estimates, rows: bool) -> None:
 
 
 def _tables(
-    res: Estimates, told: Iterator[Array], names: Iterator[Any], rows: bool
+    res: BaseResults, told: Iterator[Array], names: Iterator[Any], rows: bool
 ) -> Iterator[pd.DataFrame]:
     """What is said of units, beside what they are called."""
     left = np.empty((len(res.classes) + 1, 0))
@@ -77,7 +77,7 @@ def _tables(
 
 
 def _table(
-    res: Estimates, told: Array, index: Any, groups: pd.Index | None, rows: bool
+    res: BaseResults, told: Array, index: Any, groups: pd.Index | None, rows: bool
 ) -> pd.DataFrame:
     posterior, sizes = told[:-1], told[-1].astype(np.intp)
     found: dict[str, Any] = {}

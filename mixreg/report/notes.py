@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.exact.reasons import WhyTight
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 
 
-def notes_of(results: Estimates) -> list[str]:
+def notes_of(results: BaseResults) -> list[str]:
     """All that a reader of the tables should know, most important first."""
     fitted, estimate = results.fitted, results.fitted.estimate
     notes = [estimate.description]
@@ -28,7 +28,7 @@ def notes_of(results: Estimates) -> list[str]:
     ]
 
 
-def _row_notes(results: Estimates) -> list[str]:
+def _row_notes(results: BaseResults) -> list[str]:
     """Which of the rows given count, and how much."""
     tally, notes = results.fitted.tally, []
     if tally.given > tally.nobs:
@@ -42,7 +42,7 @@ def _row_notes(results: Estimates) -> list[str]:
     return notes
 
 
-def _model_notes(results: Estimates) -> list[str]:
+def _model_notes(results: BaseResults) -> list[str]:
     """What the model was told: common dispersions, known labels, background."""
     notes = []
     family = results.spec.family
@@ -59,7 +59,7 @@ def _model_notes(results: Estimates) -> list[str]:
     return notes
 
 
-def _doubts(results: Estimates) -> list[str]:
+def _doubts(results: BaseResults) -> list[str]:
     """What speaks against the fit."""
     fitted, estimate = results.fitted, results.fitted.estimate
     notes = []
@@ -98,7 +98,7 @@ def _doubts(results: Estimates) -> list[str]:
     return notes
 
 
-def _why_tight(results: Estimates, reason: WhyTight) -> str:
+def _why_tight(results: BaseResults, reason: WhyTight) -> str:
     """What keeps a component's rows together, for a sentence."""
     j, share, y = reason.component + 1, f"{reason.share:.0%}", results.spec.design.response
     apart = f"values of {y} are {reason.spacing:g} apart"
@@ -118,7 +118,7 @@ def _why_tight(results: Estimates, reason: WhyTight) -> str:
     return f"component {j} singles out {reason.rows:.0f} {rows}"
 
 
-def _why_exact(results: Estimates) -> str:
+def _why_exact(results: BaseResults) -> str:
     """Why an exact fit proves nothing, with a remedy."""
     reasons = results.fitted.reasons
     told = [_why_tight(results, reason) for reason in reasons if reason.kind != "few"]
@@ -132,7 +132,7 @@ def _why_exact(results: Estimates) -> str:
     )
 
 
-def _undetermined(results: Estimates) -> list[str]:
+def _undetermined(results: BaseResults) -> list[str]:
     """Coefficients that a component has no rows for."""
     notes = []
     for j, terms in _unknown_terms(results).items():
@@ -142,7 +142,7 @@ def _undetermined(results: Estimates) -> list[str]:
     return notes
 
 
-def _unknown_terms(results: Estimates) -> dict[int, list[str]]:
+def _unknown_terms(results: BaseResults) -> dict[int, list[str]]:
     """Names of the coefficients that no rows determine, by component from 0."""
     terms: dict[int, list[str]] = {}
     for j, i in results.fitted.estimate.undetermined:
@@ -151,7 +151,7 @@ def _unknown_terms(results: Estimates) -> dict[int, list[str]]:
     return terms
 
 
-def _more_lost(results: Estimates) -> NDArray[np.bool_]:
+def _more_lost(results: BaseResults) -> NDArray[np.bool_]:
     """Parameters with infinite standard errors that no other note explains."""
     estimate = results.fitted.estimate
     if estimate.cov is None or estimate.regular:
@@ -163,7 +163,7 @@ def _more_lost(results: Estimates) -> NDArray[np.bool_]:
     return np.asarray(lost)
 
 
-def _hidden(results: Estimates, lost: NDArray[np.bool_]) -> str:
+def _hidden(results: BaseResults, lost: NDArray[np.bool_]) -> str:
     """Names of those that no table shows: the dispersions of one response."""
     index = np.unique(results.spec.layout.scale_index())
     if len(results.spec.responses) > 1 or not lost[index].any():
@@ -172,7 +172,7 @@ def _hidden(results: Estimates, lost: NDArray[np.bool_]) -> str:
     return f" (in no table: {', '.join(names)})"
 
 
-def _search_notes(results: Estimates) -> list[str]:
+def _search_notes(results: BaseResults) -> list[str]:
     """How the search went, where it was not as usual."""
     fitted = results.fitted
     notes = []
@@ -187,7 +187,7 @@ def _search_notes(results: Estimates) -> list[str]:
     return notes
 
 
-def _prior_notes(results: Estimates) -> list[str]:
+def _prior_notes(results: BaseResults) -> list[str]:
     """The priors, and how many components they left alive."""
     p = results.fitted.priors
     assert p is not None

@@ -14,7 +14,7 @@ from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Family
 from mixreg.inference.averages import ClassProbabilities
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 from mixreg.sources import in_memory, per_unit
 from mixreg.sources.base import PerRow
 from mixreg.sources.block import Block
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 WHICH = ("mean", "component", "posterior", "label")
 
 
-def predict(res: Estimates, new: Any, which: str, columns: dict[str, Any]) -> Any:
+def predict(res: BaseResults, new: Any, which: str, columns: dict[str, Any]) -> Any:
     """Predict for new data, or for the model's own rows; see `MixRegResults.predict`."""
     if which not in WHICH:
         raise InputError(f"which={which!r} is unknown; use one of {', '.join(WHICH)}")
@@ -134,7 +134,7 @@ class NewRows:
         return seen
 
 
-def own_rows(res: Estimates) -> NewRows:
+def own_rows(res: BaseResults) -> NewRows:
     """The model's own rows, in the user's order."""
     given, names = res.model.given, res.model.rows.names
     parts = []
@@ -149,7 +149,7 @@ def own_rows(res: Estimates) -> NewRows:
     return NewRows(parts, names.index, sets=sets)
 
 
-def new_rows(res: Estimates, new: Any, columns: dict[str, Any], which: str) -> NewRows:
+def new_rows(res: BaseResults, new: Any, columns: dict[str, Any], which: str) -> NewRows:
     """Columns of new data, through the same formulas; responses only where they count."""
     spec = res.spec
     frame = None if isinstance(new, np.ndarray) else as_frame(new)
@@ -203,7 +203,7 @@ def lacking(name: str, key: str) -> InputError:
     )
 
 
-def read_new(res: Estimates, new: Any) -> Any:
+def read_new(res: BaseResults, new: Any) -> Any:
     """New data as pandas has them; of a table, the columns that the model knows."""
     spec = res.spec
     terms = spec.design.terms if spec.design.right is None and len(spec.responses) == 1 else ()
@@ -272,7 +272,7 @@ def _new_sets(sets: Any, groups: Any, n: int) -> NDArray[np.intp]:
     return np.asarray(codes, dtype=np.intp)
 
 
-def component_means(res: Estimates, rows: NewRows) -> list[Array]:
+def component_means(res: BaseResults, rows: NewRows) -> list[Array]:
     """Expected response (or choice share) in each component, (rows, k), by response."""
     coef = res.fitted.estimate.params.coef
     means = []
@@ -306,7 +306,7 @@ def _shares(eta: Array, sets: NDArray[np.intp] | None, family: Family) -> Array:
     return np.where(unknown[:, None], np.nan, shares / total)
 
 
-def component_frame(res: Estimates, rows: NewRows) -> pd.DataFrame:
+def component_frame(res: BaseResults, rows: NewRows) -> pd.DataFrame:
     """Expected responses, components in columns; with several, (response, component)."""
     means = [pd.DataFrame(m, rows.index, res.components) for m in component_means(res, rows)]
     if len(means) == 1:
@@ -315,7 +315,7 @@ def component_frame(res: Estimates, rows: NewRows) -> pd.DataFrame:
     return pd.concat(means, axis=1, keys=res.spec.response_names, names=names)
 
 
-def _own_prior(res: Estimates) -> Array:
+def _own_prior(res: BaseResults) -> Array:
     """Class probabilities of the model's own rows, (rows, K)."""
     source, gate = res.model.source, res.spec.mixture.gate
     task = PerRow(ClassProbabilities(gate))
@@ -323,14 +323,14 @@ def _own_prior(res: Estimates) -> Array:
     return np.asarray(res.model.rows.names.unsort(prior.T))
 
 
-def prior_of(res: Estimates, rows: NewRows) -> Array:
+def prior_of(res: BaseResults, rows: NewRows) -> Array:
     """Class probabilities of new rows before their responses are seen, (rows, K)."""
     gate, params = res.gate_at(rows.z)
     block = Block(np.empty((len(rows), 0)), np.empty(len(rows)), z=rows.z)
     return ClassProbabilities(gate)(block, params).join().T
 
 
-def new_posterior(res: Estimates, rows: NewRows) -> Array:
+def new_posterior(res: BaseResults, rows: NewRows) -> Array:
     """Posterior of new rows, (rows, K): by response, by group, or the prior."""
     good, labels = rows.good, None if rows.groups is None else res.known_groups
     out = np.full((len(rows), len(res.classes)), np.nan)
@@ -350,7 +350,7 @@ def new_posterior(res: Estimates, rows: NewRows) -> Array:
     return out
 
 
-def _posterior_given(res: Estimates, rows: NewRows, codes: NDArray[np.intp]) -> pd.DataFrame:
+def _posterior_given(res: BaseResults, rows: NewRows, codes: NDArray[np.intp]) -> pd.DataFrame:
     """Posterior of each unit of new rows with responses, by the unit's code."""
     spec, seen = res.spec, np.column_stack(rows.seen())
     for part, response, there in zip(rows.parts, spec.responses, seen.T, strict=True):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mixreg.errors import InputError
+from mixreg.report.base_results import BaseResults
 from mixreg.report.elasticities import log_terms
-from mixreg.report.estimates import Estimates
 from mixreg.sources import unit_weights
 from mixreg.table import frames
 from mixreg.table.columns import plain
@@ -117,7 +117,7 @@ class _Members(NamedTuple):
     weight: NDArray[Any]  # (units,), whole numbers where no weights were given
 
 
-def segments(res: Estimates) -> pd.DataFrame:
+def segments(res: BaseResults) -> pd.DataFrame:
     """One row a segment: how large, how certain, and its coefficients.
 
     Returns
@@ -150,7 +150,7 @@ def segments(res: Estimates) -> pd.DataFrame:
     return pd.concat([frame, coef], axis=1)
 
 
-def profile(res: Estimates, data: Any) -> SegmentProfile:
+def profile(res: BaseResults, data: Any) -> SegmentProfile:
     """Describe the segments by variables, mostly ones that were not in the model.
 
     Parameters
@@ -194,7 +194,7 @@ def profile(res: Estimates, data: Any) -> SegmentProfile:
     return SegmentProfile(table, tested.rename_axis(index="variable"))
 
 
-def classification(res: Estimates) -> Classification:
+def classification(res: BaseResults) -> Classification:
     """How far the labels can be trusted.
 
     A unit (a group where there are groups, else a row) is assigned to its most
@@ -215,7 +215,7 @@ def classification(res: Estimates) -> Classification:
     )
 
 
-def _members(res: Estimates) -> _Members:
+def _members(res: BaseResults) -> _Members:
     grouped = res.ngroups is not None
     labels = np.asarray(res.group_labels if grouped else res.labels)
     ids = list(res.components)
@@ -229,7 +229,7 @@ def _members(res: Estimates) -> _Members:
     return _Members(pd.Index(ids, name="component"), posterior, assigned, weight)
 
 
-def _aligned(res: Estimates, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:
+def _aligned(res: BaseResults, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:
     """The rows of data in the model's order, and their units if those are groups of rows."""
     data = _table(data, res.spec.groups_name)
     if not isinstance(data, pd.DataFrame):

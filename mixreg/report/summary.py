@@ -13,7 +13,7 @@ from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
-from mixreg.report.estimates import Estimates
+from mixreg.report.base_results import BaseResults
 from mixreg.report.notes import notes_of
 
 Array = NDArray[np.float64]
@@ -30,7 +30,7 @@ STOPPED = {
 METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bayes"}
 
 
-def make_summary(results: Estimates, alpha: float) -> Summary:
+def make_summary(results: BaseResults, alpha: float) -> Summary:
     """Build the summary: header, weights, one table a component, notes."""
     summary = Summary()
     width = _width(results)
@@ -59,7 +59,7 @@ def make_summary(results: Estimates, alpha: float) -> Summary:
     return summary
 
 
-def _width(results: Estimates) -> int:
+def _width(results: BaseResults) -> int:
     """Width of all tables: term names and six columns of numbers."""
     names = [*results.spec.exog_names, *results.spec.layout.gate]
     header = len(results.spec.family.name) + len(results.spec.family.link_name) - 40
@@ -81,7 +81,7 @@ def _table(
     return SimpleTable(rows, header, stubs, title=title, txt_fmt=layout)
 
 
-def _header(results: Estimates, width: int) -> SimpleTable:
+def _header(results: BaseResults, width: int) -> SimpleTable:
     fitted, search = results.fitted, results.fitted.search
     reached, better = "-", "-"
     if fitted.certified:
@@ -134,7 +134,7 @@ def _number(value: float) -> str:
     return f"{value:#.8g}" if np.isfinite(value) else str(value)
 
 
-def _weights_table(results: Estimates, alpha: float, width: int) -> SimpleTable:
+def _weights_table(results: BaseResults, alpha: float, width: int) -> SimpleTable:
     """Weights with standard errors, residual deviations, and segment sizes."""
     frame = weights_frame(results, alpha)
     scale = results.spec.family.dispersion_name
@@ -155,7 +155,7 @@ def _weights_table(results: Estimates, alpha: float, width: int) -> SimpleTable:
     return _table(rows, header, stubs, f"{average} and segments", width)
 
 
-def _scales_table(results: Estimates, width: int) -> SimpleTable:
+def _scales_table(results: BaseResults, width: int) -> SimpleTable:
     """Dispersions of several responses, with standard errors."""
     frame, names = weights_frame(results).loc[results.components], results.spec.layout.scale_names
     header = [text for name in names for text in (name, "std err")]
@@ -169,7 +169,7 @@ def _interval_names(alpha: float) -> list[str]:
     return [f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]"]
 
 
-def weights_frame(results: Estimates, alpha: float = 0.05) -> pd.DataFrame:
+def weights_frame(results: BaseResults, alpha: float = 0.05) -> pd.DataFrame:
     """Weights and residual deviations with standard errors, as a DataFrame."""
     pi, weight_se = results.weights.to_numpy(), weight_errors(results)
     lower, upper = weight_intervals(results, alpha)
@@ -184,7 +184,7 @@ def weights_frame(results: Estimates, alpha: float = 0.05) -> pd.DataFrame:
     return frame
 
 
-def _scale_columns(results: Estimates) -> pd.DataFrame:
+def _scale_columns(results: BaseResults) -> pd.DataFrame:
     """Dispersions and their standard errors; columns by response if there are several."""
     scale = results.scale
     values, errors = scale.to_numpy(), np.full(scale.shape, np.nan)
@@ -198,7 +198,7 @@ def _scale_columns(results: Estimates) -> pd.DataFrame:
     return scale.join(pd.DataFrame(errors, scale.index, [f"{name}_se" for name in scale]))
 
 
-def weight_intervals(results: Estimates, alpha: float) -> tuple[Array, Array]:
+def weight_intervals(results: BaseResults, alpha: float) -> tuple[Array, Array]:
     """Bounds of the weights, made on the logit scale, so that they stay in (0, 1).
 
     Of variational Bayes, those of the posterior.
@@ -218,12 +218,12 @@ def weight_intervals(results: Estimates, alpha: float) -> tuple[Array, Array]:
     return expit(logit - half), expit(logit + half)
 
 
-def _counts(results: Estimates) -> Array | None:
+def _counts(results: BaseResults) -> Array | None:
     """Dirichlet counts of the weights in variational Bayes."""
     return None if results.fitted.beliefs is None else results.fitted.beliefs.counts
 
 
-def weight_errors(results: Estimates) -> Array:
+def weight_errors(results: BaseResults) -> Array:
     """Standard errors of the weights, by the delta method or of the posterior."""
     counts = _counts(results)
     if counts is not None and len(counts) > 1:
@@ -237,7 +237,7 @@ def weight_errors(results: Estimates) -> Array:
     return np.where(errors > 1e100, np.inf, errors)
 
 
-def _gate_tables(results: Estimates, alpha: float, width: int) -> list[SimpleTable]:
+def _gate_tables(results: BaseResults, alpha: float, width: int) -> list[SimpleTable]:
     """One table of the class probabilities for each component but the first."""
     layout = results.spec.layout
     gate = layout.gating_index().reshape(-1, len(layout.gate))
@@ -251,7 +251,7 @@ def _gate_tables(results: Estimates, alpha: float, width: int) -> list[SimpleTab
 
 
 def _coefficient_table(
-    results: Estimates,
+    results: BaseResults,
     index: NDArray[np.intp],
     stubs: list[str],
     title: str,

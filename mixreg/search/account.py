@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from mixreg.estimators.loop import Control, Estimator, Fit, Progress, iterate
+from mixreg.estimators.loop import Control, Estimator, Progress, Run, iterate
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
     BATCHES,
@@ -36,7 +36,7 @@ class Watched(Protocol):
         """Who is told of passes over so many rows."""
         ...
 
-    def runs(self, start: Parameters, make: Callable[[], list[Fit]]) -> list[Fit]:
+    def runs(self, start: Parameters, make: Callable[[], list[Run]]) -> list[Run]:
         """Runs from a stack of starts: made, unless they were made before."""
         ...
 
@@ -101,9 +101,9 @@ class Account:
         stack: Parameters,
         there: Sequence[Maximum] = (),
         warm: int = WARM,
-    ) -> list[Fit]:
+    ) -> list[Run]:
         """Run EM to the end, but for runs that cannot reach the best; pay for it."""
-        height = max((m.fit.objective for m in there), default=-np.inf)
+        height = max((m.run.objective for m in there), default=-np.inf)
         make = partial(race, course, stack, height, warm)
         if self.watch is None:
             fits = make()
@@ -119,7 +119,7 @@ class Account:
         stack: Parameters,
         control: Control,
         told: bool = True,
-    ) -> list[Fit]:
+    ) -> list[Run]:
         """Run an estimator on the rows of a course, or on what stands in for them."""
         make = partial(iterate, course.source, estimator, stack, control)
         if self.watch is None:
@@ -129,13 +129,13 @@ class Account:
     def lead(self, maximum: Maximum) -> None:
         """Tell who leads, if somebody looks on."""
         if self.watch is not None:
-            self.watch.found(maximum.fit.params)
+            self.watch.found(maximum.run.params)
 
-    def pay(self, course: Course, fits: Sequence[Fit]) -> None:
+    def pay(self, course: Course, fits: Sequence[Run]) -> None:
         """Count rows times iterations: counted, not timed, the same call gives the same result."""
         self.charge(course.source.cost, fits)
 
-    def charge(self, rows: float, fits: Sequence[Fit]) -> None:
+    def charge(self, rows: float, fits: Sequence[Run]) -> None:
         """Count runs in one stack, which share what a pass costs beside its rows."""
         passes = [fit.n_iter + 1 for fit in fits]
         self.spent += rows * sum(passes) + self.overhead * max(passes)
@@ -156,7 +156,7 @@ class Account:
         left /= (1 + BATCHES) * course.source.cost
         return int(np.clip(left, LEAST_BATCH, MOST_BATCH))
 
-    def set_budget(self, course: Course, fits: list[Fit]) -> None:
+    def set_budget(self, course: Course, fits: list[Run]) -> None:
         """What the search may cost, by what plain starts on all rows would."""
         iterations = float(np.mean([fit.n_iter for fit in fits])) + 1
         k, p = fits[0].params.coef.shape

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
 from mixreg.estimators.expectation import GivenAssignment
-from mixreg.estimators.loop import Fit
+from mixreg.estimators.loop import Run
 from mixreg.families.statistics import linear_predictor, unfold_triangle
 from mixreg.metrics import best_order
 from mixreg.mixture.gate import ConstantGate
@@ -196,7 +196,7 @@ def make_starts(
     return made, numbered(course.source, mixture, starts)
 
 
-def bred(course: Course, fits: Sequence[Fit], runs: int, rng: np.random.Generator) -> Parameters:
+def bred(course: Course, fits: Sequence[Run], runs: int, rng: np.random.Generator) -> Parameters:
     """Starts after fits that got far: so many of their components, and as many in their span.
 
     On the paper's designs the span of the best fits holds more of the truth than that of the

@@ -154,10 +154,10 @@ class CellSearch(ViewSearch):
         failed, turn, height = 0, 0, self.worth_of(course, maxima)
         while failed < CELL_ROUNDS and self.spent < CELL_SHARE * self.budget:
             place = CELL_PLAN[turn % len(CELL_PLAN)]
-            around = None if place is None else maxima[min(place, len(maxima) - 1)].fit.params
+            around = None if place is None else maxima[min(place, len(maxima) - 1)].run.params
             view = cells_of(course, around, self.rng)
             self.spent += CUTTING * course.source.cost
-            other = maxima[min(1, len(maxima) - 1)].fit.params
+            other = maxima[min(1, len(maxima) - 1)].run.params
             if turn == 0 and not faithful(course, view, other):
                 break
             maxima = self.turn(course, view, maxima)

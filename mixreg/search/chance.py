@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from mixreg.estimators.expectation import weighted
-from mixreg.estimators.loop import Fit
+from mixreg.estimators.loop import Run
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
@@ -166,7 +166,7 @@ def accidental_gains(
     return np.where(suspect, np.maximum(gains.gain, 0.0), 0.0)
 
 
-def worth(source: Swept, mixture: Mixture, fits: list[Fit], rows: float) -> Array:
+def worth(source: Swept, mixture: Mixture, fits: list[Run], rows: float) -> Array:
     """Log-likelihood of each fit, less what chance explains of it.
 
     A fit with an empty component is worth less than any other.
@@ -182,7 +182,7 @@ def worth(source: Swept, mixture: Mixture, fits: list[Fit], rows: float) -> Arra
     return heights
 
 
-def ranked(source: Swept, mixture: Mixture, fits: list[Fit], rows: float) -> list[Fit]:
+def ranked(source: Swept, mixture: Mixture, fits: list[Run], rows: float) -> list[Run]:
     """Best first; what chance explains does not count."""
     return [fits[i] for i in np.argsort(-worth(source, mixture, fits, rows), kind="stable")]
 

@@ -37,13 +37,18 @@ CHALLENGERS = 2
 # Share of the starts that must have ended at these; more on samples of counts and
 # choices, which say less.
 MOST, NEARLY_ALL = 0.5, 0.85
-# Rows whose moments the tensor start is of.
-MOMENT_ROWS = 30_000
+# Rows whose moments the tensor start is of: so many for each coefficient, and at least ... With
+# 30,000 rows the tensor start of k = 20 components in 20 dimensions is lost, with 200,000 it leads
+# to the maximum (`scale --only growth`).
+MOMENTS_EACH, MOMENT_ROWS = 500, 30_000
 # Tensor starts that are run on more rows where starts on a sample did not agree: so many, on
 # at least so many rows.
 TENSORS, TENSOR_ROWS = 1, 10_000
 # A maximum is clearly worse if it is so by this many standard errors.
 CLEARLY = 3.0
+# Moves that a leader whom few starts reached must hold against, where the rows of a sample tell
+# it from all others (`scale --only growth`, k = 10 and 20).
+MOVES_ALONE = 16
 # Most maxima of a sample that climb to all rows where its starts disagree, and most
 # rows on which they are challenged.
 PROMOTED, WIDE_ROWS = 5, 100_000

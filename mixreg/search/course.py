@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM, RacingEM
-from mixreg.estimators.loop import Control, Fit, Progress, iterate, joined
+from mixreg.estimators.loop import Control, Progress, Run, iterate, joined
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
@@ -117,7 +117,7 @@ def race(
     height: float = -np.inf,
     warm: int = WARM,
     progress: Progress | None = None,
-) -> list[Fit]:
+) -> list[Run]:
     """Run EM to the end from every start that may still reach the best.
 
     Parameters

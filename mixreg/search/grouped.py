@@ -84,7 +84,7 @@ class GroupedSearch(ViewSearch):
 
     def said(self, course: Course, maximum: Maximum) -> Array:
         """What a fit says of each unit's coefficients, (units, p)."""
-        params = maximum.fit.params
+        params = maximum.run.params
         posterior = course.source.sweep(Posterior(course.mixture), params).join()
         return np.asarray(posterior[: params.k].T @ params.coef)
 

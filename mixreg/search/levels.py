@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
-from mixreg.estimators.loop import Fit
+from mixreg.estimators.loop import Run
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.behind import TakeLag
 from mixreg.search.chance import worth
@@ -41,6 +41,7 @@ from mixreg.search.constants import (
     MOST_NEAR,
     MOST_OPEN,
     MOVE_COST,
+    MOVES_ALONE,
     NEAR,
     NEARLY_ALL,
     PARENTS,
@@ -77,9 +78,12 @@ class Search(Rounds):
     ----------
     settled : bool
         Whether starts on the first level agree.
+    alone : bool
+        Whether they do not, but the best of them is clearly better than the others.
     """
 
     settled: bool = False
+    alone: bool = False
 
     def run(self) -> Record:
         """Look for the best fit."""
@@ -94,6 +98,11 @@ class Search(Rounds):
         if self.settled or self.effort.n_init == 1:
             patience = min(self.effort.patience(course.k), self.short_patience(agreed))
             maxima = self.explore(course, self.ranked(course, maxima), patience)
+        elif course is not self.top and len(self.contenders(course, maxima)) == 1:
+            # These rows tell the leader from what else was found: more of them would not tell
+            # more, and looking on costs least where rows are few.
+            self.alone = True
+            maxima = self.explore(course, self.ranked(course, maxima), MOVES_ALONE)
         else:
             if course is not self.top:
                 wide = self.course(self.ladder.wide)
@@ -104,7 +113,8 @@ class Search(Rounds):
         while course is not self.top:
             maxima = self.contenders(course, maxima)
             rows = self.ladder.above(rows)
-            challenge = self.settled and len(self.levels) == 1 and self.effort.n_init > 1
+            sure = self.settled or self.alone
+            challenge = sure and len(self.levels) == 1 and self.effort.n_init > 1
             if agreed and rows == self.ladder.rows and len(maxima) == 1 and not challenge:
                 # One more run on all rows is all that is left to do.
                 return self.record(maxima)
@@ -141,7 +151,7 @@ class Search(Rounds):
         cheap = int((IF_AGREED if agreed else 1.0) * FEW_MOVES / each)
         return min(max(cheap, LEAST_AGREED if agreed else LEAST_MOVES), MOST_MOVES)
 
-    def open(self, course: Course) -> tuple[list[Maximum], Fit | None]:
+    def open(self, course: Course) -> tuple[list[Maximum], Run | None]:
         """Rounds of starts on the first level, until they agree; or an exact fit.
 
         Two rounds, unless these are all the rows there are.
@@ -189,7 +199,7 @@ class Search(Rounds):
 
     def worth_of(self, course: Course, maxima: list[Maximum]) -> float:
         """What the leader is worth."""
-        return float(worth(course.source, course.mixture, [maxima[0].fit], course.rows)[0])
+        return float(worth(course.source, course.mixture, [maxima[0].run], course.rows)[0])
 
     def explore(self, course: Course, maxima: list[Maximum], patience: int) -> list[Maximum]:
         """Moves from the best maxima, until so many in a row have not changed the leader.
@@ -219,13 +229,13 @@ class Search(Rounds):
         stacks, of = [], []
         for i in np.unique(parents):
             own = kinds[parents == i].tolist()
-            stacks.append(moved(course, maxima[i].fit.params, own, self.rng))
+            stacks.append(moved(course, maxima[i].run.params, own, self.rng))
             of += [maxima[i]] * len(own)
         ends = self.race(course, Parameters.concatenate(stacks), maxima, WARM_MOVES)
         self.each = 0.5 * (self.each + float(np.mean([end.n_iter + 1 for end in ends])))
         self.moves += count
         new = [
-            Maximum(end, (), int(not same(end, parent.fit, course.rows)))
+            Maximum(end, (), int(not same(end, parent.run, course.rows)))
             for end, parent in zip(ends, of, strict=True)
             if end.reason != "abandoned"
         ]
@@ -233,13 +243,13 @@ class Search(Rounds):
 
     def photo_finish(self, maxima: list[Maximum]) -> list[Maximum]:
         """Maxima that runs to a common tolerance do not tell apart are run on."""
-        course, best = self.top, maxima[0].fit.objective
-        order = sorted(range(len(maxima)), key=lambda i: best - expected_end(maxima[i].fit) >= NEAR)
-        count = sum(best - expected_end(m.fit) < NEAR for m in maxima)
+        course, best = self.top, maxima[0].run.objective
+        order = sorted(range(len(maxima)), key=lambda i: best - expected_end(maxima[i].run) >= NEAR)
+        count = sum(best - expected_end(m.run) < NEAR for m in maxima)
         near = [maxima[i] for i in order[: min(count, MOST_NEAR)]]
         if len(near) < 2 or has_exact(course, maxima):
             return maxima
-        fits = self.runs(course, EM(course.mixture), stack_of([m.fit for m in near]), FINISH)
+        fits = self.runs(course, EM(course.mixture), stack_of([m.run for m in near]), FINISH)
         self.pay(course, fits)
         rest = [maxima[i] for i in order[len(near) :]]
         return self.ranked(course, merged([*_moved(near, fits), *rest], course.rows))
@@ -279,13 +289,13 @@ class Search(Rounds):
 
     def climb(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Take maxima to other rows."""
-        fits = self.race(course, stack_of([m.fit for m in maxima]))
-        moved = [m for m in _moved(maxima, fits) if m.fit.reason != "abandoned"]
+        fits = self.race(course, stack_of([m.run for m in maxima]))
+        moved = [m for m in _moved(maxima, fits) if m.run.reason != "abandoned"]
         return self.ranked(course, merged(moved, course.rows))
 
     def ranked(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Best first; what chance explains does not count."""
-        value = worth(course.source, course.mixture, [m.fit for m in maxima], course.rows)
+        value = worth(course.source, course.mixture, [m.run for m in maxima], course.rows)
         maxima = [maxima[i] for i in np.argsort(-value, kind="stable")]
         self.lead(maxima[0])
         return maxima
@@ -294,7 +304,7 @@ class Search(Rounds):
         """Maxima that the rows of a course do not show to be worse than the best, best first."""
         if len(maxima) == 1 or has_exact(course, maxima):
             return maxima[:1]
-        fits = [m.fit for m in maxima]
+        fits = [m.run for m in maxima]
         value = worth(course.source, course.mixture, fits, course.rows)
         order = np.argsort(-value, kind="stable")
         lag = course.source.sweep(TakeLag(course.mixture), stack_of([fits[i] for i in order]))
@@ -311,7 +321,7 @@ class Search(Rounds):
             still = self.contenders(self.top, list(record.maxima))[:MOST_OPEN]
             first = [*still, *(m for m in first if all(m is not other for other in still))]
             contested = len(still)
-        return [m.fit.params for m in first], contested
+        return [m.run.params for m in first], contested
 
     def record(self, maxima: list[Maximum], exact: bool = False) -> Record:
         """What was found, best first."""
@@ -319,7 +329,7 @@ class Search(Rounds):
             maxima = self.ranked(self.top, maxima)
             exact = has_exact(self.top, maxima[:1])
         return Record(
-            maxima[0].fit,
+            maxima[0].run,
             tuple(maxima),
             self.starts_run,
             0.0 if exact else chance_of_better(maxima, self.starts_run),
@@ -333,9 +343,9 @@ class Search(Rounds):
 
 def has_exact(course: Course, maxima: Sequence[Maximum]) -> bool:
     """Whether one of them has no loss, which ends the search; a background always has some."""
-    return course.mixture.background is None and any(m.fit.reason == "exact" for m in maxima)
+    return course.mixture.background is None and any(m.run.reason == "exact" for m in maxima)
 
 
-def _moved(maxima: list[Maximum], fits: list[Fit]) -> list[Maximum]:
+def _moved(maxima: list[Maximum], fits: list[Run]) -> list[Maximum]:
     """The same maxima after another run."""
-    return [replace(m, fit=fit) for m, fit in zip(maxima, fits, strict=True)]
+    return [replace(m, run=run) for m, run in zip(maxima, fits, strict=True)]

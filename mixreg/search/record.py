@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from mixreg.estimators.loop import Fit
+from mixreg.estimators.loop import Run
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
     CONTESTED,
@@ -29,7 +29,7 @@ class Maximum:
 
     Attributes
     ----------
-    fit : Fit
+    run : Run
         The best run that ended there.
     kinds : tuple of str
         Kind of each independent start that ended there; empty if only moves did.
@@ -37,7 +37,7 @@ class Maximum:
         Moves from other maxima that ended there.
     """
 
-    fit: Fit
+    run: Run
     kinds: tuple[str, ...]
     arrivals: int = 0
 
@@ -48,7 +48,7 @@ class Maximum:
         return len(self.kinds) - max(0, tensors - 1)
 
 
-def expected_end(fit: Fit) -> float:
+def expected_end(fit: Run) -> float:
     """Where a run of EM is heading: its gains continued as a geometric series."""
     if fit.converged or len(fit.history) < 3:
         return fit.objective
@@ -57,7 +57,7 @@ def expected_end(fit: Fit) -> float:
     return float(fit.objective + last * rate / (1 - rate)) if rate > 0 else fit.objective
 
 
-def same(one: Fit, other: Fit, rows: float) -> bool:
+def same(one: Run, other: Run, rows: float) -> bool:
     """Whether two runs on the same rows ended at the same maximum."""
     if abs(expected_end(one) - expected_end(other)) > SAME_HEIGHT + LEFT_OPEN * rows:
         return False
@@ -82,11 +82,11 @@ def distance(one: Parameters, other: Parameters) -> float:
 def merged(maxima: list[Maximum], rows: float) -> list[Maximum]:
     """Distinct maxima, highest first; runs that ended at one are counted together."""
     distinct: list[Maximum] = []
-    for maximum in sorted(maxima, key=lambda m: -m.fit.objective):
+    for maximum in sorted(maxima, key=lambda m: -m.run.objective):
         for i, higher in enumerate(distinct):
-            if same(higher.fit, maximum.fit, rows):
+            if same(higher.run, maximum.run, rows):
                 kinds, arrivals = higher.kinds + maximum.kinds, higher.arrivals + maximum.arrivals
-                distinct[i] = Maximum(higher.fit, kinds, arrivals)
+                distinct[i] = Maximum(higher.run, kinds, arrivals)
                 break
         else:
             distinct.append(maximum)
@@ -125,7 +125,7 @@ class Record:
 
     Attributes
     ----------
-    fit : Fit
+    run : Run
         The winner, on the rows of the last level.
     maxima : tuple of Maximum
         Distinct maxima found, the winner first.
@@ -143,7 +143,7 @@ class Record:
         Decompositions of the moments, one for each trial noise variance.
     """
 
-    fit: Fit
+    run: Run
     maxima: tuple[Maximum, ...]
     starts: int
     chance: float
@@ -161,5 +161,5 @@ class Record:
     @property
     def contested(self) -> int:
         """How many of them are near enough to the winner to win yet."""
-        near = [self.fit.objective - m.fit.objective < CONTESTED for m in self.finalists[:3]]
+        near = [self.run.objective - m.run.objective < CONTESTED for m in self.finalists[:3]]
         return max((i + 1 for i, close in enumerate(near) if close), default=1)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
-from mixreg.estimators.loop import Fit, iterate
+from mixreg.estimators.loop import Run, iterate
 from mixreg.exact.thresholds import PROMISING
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.account import Account
@@ -22,6 +22,7 @@ from mixreg.search.constants import (
     FOR_EXACT,
     HARD_LABELS,
     MOMENT_ROWS,
+    MOMENTS_EACH,
     POWER_STARTS,
     POWER_STEPS,
     ROUND,
@@ -71,9 +72,9 @@ class Rounds(Account):
         """Moments: of many rows, because they cost one pass."""
         if not course.mixture.family.moments:
             return
-        rows = self.ladder.rows
+        rows, few = self.ladder.rows, moment_rows(course)
         if course is not self.top:
-            course = self.top if rows <= MOMENT_ROWS else self.ladder.make(MOMENT_ROWS, self.rng)
+            course = self.top if rows <= few else self.ladder.make(few, self.rng)
         self.subspace, self.tensors = decompositions(course, self.rng)
 
     def round(
@@ -82,7 +83,7 @@ class Rounds(Account):
         there: Sequence[Maximum] = (),
         count: int = ROUND,
         certifies: bool = True,
-    ) -> tuple[list[Maximum], Fit | None]:
+    ) -> tuple[list[Maximum], Run | None]:
         """A round of starts run to the end on the rows of a course; or one that is exact.
 
         A common variance that shrinks as the fit improves is an annealing
@@ -144,13 +145,13 @@ class Rounds(Account):
         tensor = feasible(course.source, course.mixture, tensor, course.whitening.pooled)
         return numbered(course.source, course.mixture, tensor)
 
-    def anneal(self, course: Course) -> Fit | None:
+    def anneal(self, course: Course) -> Run | None:
         """Look for an exact fit only: many starts with a common variance.
 
         The best of them know more of where to look than moments do: the next are
         bred from them, until that leads no higher.
         """
-        best: list[Fit] = []
+        best: list[Run] = []
         height = -np.inf
         while self.spent < FOR_EXACT * self.budget:
             if best:
@@ -170,12 +171,17 @@ class Rounds(Account):
         return None
 
 
-def stack_of(fits: Sequence[Fit]) -> Parameters:
+def moment_rows(course: Course) -> int:
+    """Rows whose moments are taken: the third moments of many components need many."""
+    return max(MOMENT_ROWS, MOMENTS_EACH * course.k * course.sample.columns)
+
+
+def stack_of(fits: Sequence[Run]) -> Parameters:
     """Where fits ended, as a stack."""
     return Parameters.concatenate([fit.params.stacked() for fit in fits])
 
 
-def certify(course: Course, fits: list[Fit]) -> Fit | None:
+def certify(course: Course, fits: list[Run]) -> Run | None:
     """Finish the best runs with hard labels; return one that reaches zero loss."""
     if not course.mixture.family.certifies or course.mixture.background is not None:
         return None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
-from mixreg.estimators.loop import Control, Fit
+from mixreg.estimators.loop import Control, Run
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import make_starts
 from mixreg.search.chance import worth
@@ -127,7 +127,7 @@ class ViewSearch(Search):
             stacks = [
                 moved(
                     view,
-                    self.on_view(maxima[i].fit.params),
+                    self.on_view(maxima[i].run.params),
                     [kind for kind, parent in zip(asked, parents, strict=True) if parent == i],
                     self.rng,
                 )
@@ -150,7 +150,7 @@ class ViewSearch(Search):
         """A fit of a view as the rows have it."""
         return params
 
-    def run_on(self, view: View, starts: Parameters) -> list[Fit]:
+    def run_on(self, view: View, starts: Parameters) -> list[Run]:
         """EM on a view."""
         fits = self.runs(view, EM(view.mixture, exact=0.0), starts, self.to_the_end, told=False)
         p = view.block.p
@@ -161,7 +161,7 @@ class ViewSearch(Search):
         """Maxima of a view on the rows: a few steps tell the best, which go to the end."""
         mixture, rule = course.mixture, self.meeting
         best = thinned(found, rule.near)[: rule.most]
-        stack = Parameters.concatenate([self.on_rows(course, m.fit.params).stacked() for m in best])
+        stack = Parameters.concatenate([self.on_rows(course, m.run.params).stacked() for m in best])
         stack = mixture.prepare(stack)
         begun = self.runs(course, EM(mixture), stack, Control(rule.steps, 0.0))
         self.pay(course, begun)
@@ -182,7 +182,7 @@ def thinned(found: Sequence[Maximum], near: float) -> list[Maximum]:
     kept: list[Maximum] = []
     for maximum in found:
         for i, higher in enumerate(kept):
-            if near and distance(higher.fit.params, maximum.fit.params) < near:
+            if near and distance(higher.run.params, maximum.run.params) < near:
                 kept[i] = replace(higher, kinds=higher.kinds + maximum.kinds)
                 break
         else:

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 # Arrays with one entry a row, and with one entry a unit.
 ROW_FIELDS = ("x", "y", "offset", "trials", "opens", "seen", "repeats")
-UNIT_FIELDS = ("weight", "z", "known", "given", "cluster", "numbers")
+UNIT_FIELDS = ("weight", "z", "known", "given", "cov_group", "numbers")
 # What a row that a unit shares with others costs, over what it costs to evaluate it: it is added
 # up twice, for the density and for the sums (bank, camera and detailing of the benchmark).
 ADDING_UP = 0.04
@@ -63,7 +63,7 @@ class Columns:
     given : (units, ...) array or None
         What a task is told of each unit: responsibilities (units, k, [runs]), or
         points of expansion (units, p).
-    cluster : (units,) int array or None
+    cov_group : (units,) int array or None
         Cluster of each unit, numbered from 0.
     numbers : (units,) int array or None
         Number of each unit in its source, where some were left out; None if they follow
@@ -85,7 +85,7 @@ class Columns:
     known: NDArray[np.intp] | None = None
     repeats: NDArray[np.intp] | None = None
     given: Array | None = None
-    cluster: NDArray[np.intp] | None = None
+    cov_group: NDArray[np.intp] | None = None
     numbers: NDArray[np.intp] | None = None
 
     @property

@@ -22,7 +22,7 @@ from mixreg.table.concomitant import names_of
 from mixreg.table.design import Design
 from mixreg.table.learning import TOLD_BY, Frames
 from mixreg.table.rows import RowColumns
-from mixreg.table.scouting import Chosen, Scout, Seen, filled_up, sketch
+from mixreg.table.scouting import Chosen, KeysSeen, Scout, filled_up, sketch
 from mixreg.table.streamed import Question, Streamed, check_known, learnt, maker_of, settle_trials
 
 # Partitions of which several rows are looked at; of the others, one and one for each level.
@@ -124,7 +124,7 @@ def looked(parts: Partitions, scout: Scout, key: str | None) -> tuple[list[Any],
     return found[:count], any(found[count:])
 
 
-def are_apart(seen: Seen) -> bool:
+def are_apart(seen: KeysSeen) -> bool:
     """Whether a group is in several partitions."""
     return seen.apart
 
@@ -146,9 +146,9 @@ class Keys:
 
     name: str
 
-    def __call__(self, frame: pd.DataFrame) -> Seen:
+    def __call__(self, frame: pd.DataFrame) -> KeysSeen:
         """Hashes of their names."""
-        return Seen(np.unique(hashed(frame[self.name].dropna())))
+        return KeysSeen(np.unique(hashed(frame[self.name].dropna())))
 
 
 def common_levels(found: list[pd.DataFrame]) -> dict[str, Any]:

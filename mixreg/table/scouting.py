@@ -195,15 +195,15 @@ def filled_up(some: pd.DataFrame, whole: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class KeysSeen:
     """Hashes of the groups of some partitions, in order of size; none if a group is in several."""
 
     hashes: NDArray[np.uint64]
     apart: bool = False
 
-    def __add__(self, other: Seen) -> Seen:
+    def __add__(self, other: KeysSeen) -> KeysSeen:
         """Those of other partitions too."""
         both = np.sort(np.concatenate([self.hashes, other.hashes]))
         if self.apart or other.apart or (both[1:] == both[:-1]).any():
-            return Seen(both[:0], True)
-        return Seen(both)
+            return KeysSeen(both[:0], True)
+        return KeysSeen(both)

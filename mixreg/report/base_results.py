@@ -36,7 +36,7 @@ def check_alpha(alpha: Any) -> float:
     return float(alpha)
 
 
-class Estimates(Criteria):
+class BaseResults(Criteria):
     """What a fit estimated: parameters, labels, inference, criteria.
 
     Components are numbered from 1 and ordered by weight, largest first.
