@@ -51,7 +51,7 @@ def covered(task: tuple[str, int, int]) -> tuple[int, int]:
     return hits, total
 
 
-# Half the distance of two slopes, the residual deviation being 0.7: entropy R² is about 0.6 and 0.25.
+# Half the distance of two slopes; the residual deviation is 0.7. Entropy R² is about 0.6 and 0.25.
 SLOPES = {"separated": 1.5, "strongly overlapping": 0.5}
 
 

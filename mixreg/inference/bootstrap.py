@@ -15,7 +15,6 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from mixreg.errors import InputError
-from mixreg.estimators.expectation import SoftAssignment
 from mixreg.inference.overlap import Overlap
 from mixreg.inference.replicate import (
     FarReplicate,
@@ -30,7 +29,6 @@ from mixreg.inference.replicate import (
 )
 from mixreg.jobs.parallel import run_all
 from mixreg.metrics import best_order
-from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import stack_of
 from mixreg.ppl.inference_data import inference_data
@@ -333,13 +331,12 @@ class AlignedRefit:
             problem = refit.problem(replicate.apply(refit.source))
         except InputError:
             return "columns of their rows were dependent or constant"
-        fit = refit.best(problem, replicate.seed)
-        if not fit.converged:
+        end = refit.best(problem, replicate.seed)
+        if not end.run.converged:
             return "the fit did not converge"
-        params = problem.whitening.to_user(fit.params)
-        if smallest(problem.source, refit.mixture, params) < EMPTY_UNITS:
+        if end.last.soft.count[: problem.k].min() < EMPTY_UNITS:
             return "a component emptied"
-        return self.aligned(params)
+        return self.aligned(problem.whitening.to_user(end.run.params))
 
     def aligned(self, params: Parameters) -> Aligned:
         """The components in the order of the fit."""
@@ -350,9 +347,3 @@ class AlignedRefit:
         products = source.sweep(Overlap(mixture), both)
         order = best_order(products.apart())
         return Aligned(layout.pack(params.permute(order)), products.sureness(order))
-
-
-def smallest(source: Source, mixture: Mixture, params: Parameters) -> float:
-    """Units in the smallest component, counted with their weights."""
-    count = source.sweep(SoftAssignment(mixture), params.stacked()).count
-    return float(count[: params.k].min())

@@ -186,6 +186,6 @@ class Pair:
         except InputError:
             return None
         problem1 = self.large.problem(replicate.apply(self.large.source))
-        low = self.small.best(problem0, replicate.seed).objective
-        high = self.large.best(problem1, replicate.seed).objective
+        low = self.small.best(problem0, replicate.seed).run.objective
+        high = self.large.best(problem1, replicate.seed).run.objective
         return max(0.0, 2 * (high - low))

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
-from mixreg.estimators import Control, Run
-from mixreg.estimators.runs import run_em
+from mixreg.estimators import Control
 from mixreg.jobs.job import Job
-from mixreg.jobs.problem import Options, Problem
+from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -112,17 +111,23 @@ class Refit:
         mixture = replace(self.mixture, background=white.background(self.mixture.background))
         return Problem(source, mixture, white, self.layout.k)
 
-    def best(self, problem: Problem, seed: int) -> Run:
+    def best(self, problem: Problem, seed: int) -> Solution:
         """The better of the run from the fit and the search, ranked as in a search."""
-        mixture = problem.mixture
-        rows = problem.source.standard(problem.whitening)
-        start = mixture.prepare(problem.whitening.from_user(self.start))
-        fit = run_em(rows, mixture, start, self.control)
+        start = problem.mixture.prepare(problem.whitening.from_user(self.start))
+        ends = [self._solved(problem, start, Effort(1), seed)]
         if self.n_init is None or problem.k == 1:
-            return fit
-        options = Options("em", "auto", Effort(self.n_init), self.control, seed)
-        raced = Job(problem, self.layout, options).run()[0].run
-        return ranked(rows, mixture, [fit, raced], rows.row_weight)[0]
+            return ends[0]
+        ends.append(self._solved(problem, "auto", Effort(self.n_init), seed))
+        rows = problem.source.standard(problem.whitening)
+        runs = [end.run for end in ends]
+        best = ranked(rows, problem.mixture, runs, rows.row_weight)[0]
+        return next(end for end in ends if end.run is best)
+
+    def _solved(
+        self, problem: Problem, init: Parameters | str, effort: Effort, seed: int
+    ) -> Solution:
+        options = Options("em", init, effort, self.control, seed, told=False)
+        return Job(problem, self.layout, options).run()[0]
 
 
 def make_refit(res: BaseResults, source: Source, control: Control, n_init: int | None) -> Refit:

@@ -42,6 +42,8 @@ class Options:
         Number of fresh samples for AltMin.
     priors : Priors
         For variational Bayes.
+    told : bool
+        Whether moments are decomposed to be told of, where the start does not need them.
     """
 
     method: Method
@@ -51,6 +53,7 @@ class Options:
     seed: int
     resample: int | None = None
     priors: Priors = field(default_factory=Priors)
+    told: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ def _single_start(
     whole = isinstance(init, TensorStart) and course.whitening.linear is None
     data = course.sample if whole else course.linear
     tensors: tuple[TensorResult, ...] = ()
-    if mixture.family.moments:
+    if mixture.family.moments and (options.told or isinstance(init, TensorStart)):
         tensors = tuple(tensor_results(data, white.has_constant, k, tensor, rng))
     if isinstance(init, Parameters):
         return tensors, mixture.prepare(init)

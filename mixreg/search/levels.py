@@ -79,7 +79,7 @@ class Search(Rounds):
     settled : bool
         Whether starts on the first level agree.
     alone : bool
-        Whether they do not, but the best of them is clearly better than the others.
+        Whether they do not, but the tensor start leads to the best of them.
     """
 
     settled: bool = False
@@ -98,9 +98,7 @@ class Search(Rounds):
         if self.settled or self.effort.n_init == 1:
             patience = min(self.effort.patience(course.k), self.short_patience(agreed))
             maxima = self.explore(course, self.ranked(course, maxima), patience)
-        elif course is not self.top and len(self.contenders(course, maxima)) == 1:
-            # These rows tell the leader from what else was found: more of them would not tell
-            # more, and looking on costs least where rows are few.
+        elif course is not self.top and self.is_alone(course, maxima):
             self.alone = True
             maxima = self.explore(course, self.ranked(course, maxima), MOVES_ALONE)
         else:
@@ -273,6 +271,17 @@ class Search(Rounds):
             return False
         left = self.contenders(course, maxima)
         return len(left) <= few and sum(m.hits for m in left) >= needed
+
+    def is_alone(self, course: Course, maxima: list[Maximum]) -> bool:
+        """Whether the tensor start leads to a maximum that is clearly better than all others.
+
+        Where moments of many rows and the likelihood of few agree, the moments are to be trusted.
+        More rows would not tell the maxima apart better, and looking on costs least where rows
+        are few. Without the tensor start in its favour such a maximum may yet be a poor one
+        (diamonds, k = 3, one seed in two).
+        """
+        left = self.contenders(course, maxima)
+        return len(left) == 1 and "tensor" in left[0].kinds
 
     def join_tensors(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """The tensor start on more rows: what it leads to there, beside what is there."""
