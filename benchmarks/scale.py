@@ -205,6 +205,14 @@ def _of(points: list[Point], grows: str) -> list[Point]:
     return [point for point in points if point.grows == grows]
 
 
+def spare_components(sizes: Sizes) -> Iterator[Line]:
+    """Two components more than there are: likelihoods are flat, and runs long."""
+    data = mixed_linear_equations(sizes.held, 10, 3, noise=0.3, seed=0)
+    times = {k: seconds(lambda k=k: MixReg(data.y, data.X, k=k).fit()) for k in (3, 5)}
+    yield Line(f"seconds, {sizes.held:,} x 10, 3 components, k=3", times[3], "one run")
+    yield Line("  k=5", times[5], "one run")
+
+
 def from_files(sizes: Sizes) -> Iterator[Line]:
     """Rows in Parquet files, against the same in memory."""
     for line in far.parquet(sizes.far, sizes.p, sizes.k):
@@ -232,6 +240,7 @@ def ways_of_a_pass(sizes: Sizes) -> Iterator[Line]:
 ROWS: dict[str, Callable[[Sizes], Iterator[Line]]] = {
     "lstsq": against_least_squares,
     "growth": growth,
+    "spare": spare_components,
     "parquet": from_files,
     "counts": counts_from_files,
     "kernels": ways_of_a_pass,

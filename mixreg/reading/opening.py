@@ -9,8 +9,8 @@ from typing import Any
 from mixreg.errors import InputError
 from mixreg.reading import listing
 from mixreg.reading.kinds import plain_type
-from mixreg.reading.pieces import Csv, Ipc, Parquet, Piece, Scanned
-from mixreg.reading.queries import Query, is_query
+from mixreg.reading.pieces import Csv, Ipc, Parquet, Piece, Scanned, scan_with
+from mixreg.reading.queries import is_query, queried
 
 
 def is_dataset(data: Any) -> bool:
@@ -35,7 +35,7 @@ def opened(data: Any) -> list[Piece]:
     if is_dataset(data):
         return _of_dataset(data)
     if is_query(data):
-        return [Query(data)]
+        return [queried(data)]
     if not listing.is_paths(data):
         raise InputError(f"data={data!r} is no path; give a file, a folder, or a list of files")
     files = listing.listed(data)
@@ -63,7 +63,7 @@ def _of_dataset(data: Any) -> list[Piece]:
     try:
         fragments = list(data.get_fragments())
     except ValueError:
-        return [Scanned("the dataset", data.scanner, data.schema)]
+        return [Scanned("the dataset", data.schema, partial(scan_with, data.scanner))]
     return [_of_fragment(i, fragment, data.schema) for i, fragment in enumerate(fragments)]
 
 
@@ -74,7 +74,7 @@ def _of_fragment(number: int, fragment: Any, schema: Any) -> Piece:
     name = getattr(fragment, "path", f"part {number} of the dataset")
     form = getattr(fragment, "format", None)
     if not isinstance(form, (ds.ParquetFileFormat, ds.IpcFileFormat)):
-        return Scanned(name, partial(fragment.scanner, schema=schema), schema)
+        return Scanned(name, schema, partial(scan_with, partial(fragment.scanner, schema=schema)))
     said = ds.get_partition_keys(fragment.partition_expression)
     keys = {
         key: pa.scalar(value, plain_type(schema.field(key).type)) for key, value in said.items()

@@ -8,7 +8,7 @@ hold a batch.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Protocol
 
@@ -299,10 +299,20 @@ class Csv:
 
 
 class Scanned:
-    """Any other part of a dataset, or a dataset with a filter of its own, as Arrow scans it."""
+    """What is made batch by batch when it is asked for: a scan of Arrow's, or a query.
 
-    def __init__(self, name: str, scanner: Any, schema: Any) -> None:
-        self.name, self._scanner, self._schema = name, scanner, schema
+    Parameters
+    ----------
+    name : str
+    schema : Schema
+    scan : callable
+        Batches of some columns, of at most so many rows.
+    """
+
+    def __init__(
+        self, name: str, schema: Any, scan: Callable[[list[str], int], Iterable[Any]]
+    ) -> None:
+        self.name, self._schema, self._scan = name, schema, scan
         self.columns = tuple(schema.names)
         self.keys: dict[str, Any] = {}
 
@@ -315,17 +325,21 @@ class Scanned:
         return None
 
     def types(self, names: Sequence[str]) -> dict[str, Any]:
-        """As the dataset says."""
+        """As it says itself."""
         return {name: self._schema.field(name).type for name in names}
 
     def batches(
         self, names: Sequence[str], size: int, keep: Any = None
     ) -> Iterator[tuple[int, Any]]:
-        """All rows."""
-        few = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+        """All rows, in their order."""
         with reading(self.name):
-            scanner = self._scanner(columns=list(names), batch_size=size, **few)
-            yield from numbered(scanner.to_batches())
+            yield from numbered(self._scan(list(names), size))
+
+
+def scan_with(scanner: Any, names: list[str], size: int) -> Iterable[Any]:
+    """Batches of a part of a dataset, or of one with a filter of its own."""
+    few = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+    return scanner(columns=names, batch_size=size, **few).to_batches()
 
 
 def _stamp(system: Any, path: str) -> tuple[Any, ...]:

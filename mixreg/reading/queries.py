@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from mixreg.reading.pieces import numbered, reading
+from mixreg.reading.pieces import Scanned
 
 
 def is_query(data: Any) -> bool:
@@ -22,33 +23,9 @@ def _is_relation(data: Any) -> bool:
     return type(data).__name__ == "DuckDBPyRelation" and hasattr(data, "project")
 
 
-class Query:
+def queried(data: Any) -> Scanned:
     """A query, made anew for each pass over its rows."""
-
-    def __init__(self, data: Any) -> None:
-        self.name = f"the {type(data).__name__}"
-        self._data, self._schema = data, _schema(data)
-        self.columns = tuple(self._schema.names)
-        self.keys: dict[str, Any] = {}
-
-    def stamp(self) -> tuple[Any, ...]:
-        """Name and types: what it holds cannot be told without reading it."""
-        return self.name, str(self._schema)
-
-    def rows(self) -> None:
-        """Not known."""
-        return None
-
-    def types(self, names: Sequence[str]) -> dict[str, Any]:
-        """As the query says."""
-        return {name: self._schema.field(name).type for name in names}
-
-    def batches(
-        self, names: Sequence[str], size: int, keep: Any = None
-    ) -> Iterator[tuple[int, Any]]:
-        """All rows, in their order."""
-        with reading(self.name):
-            yield from numbered(_batches(self._data, list(names), size))
+    return Scanned(f"the {type(data).__name__}", _schema(data), partial(_batches, data))
 
 
 def _schema(data: Any) -> Any:

@@ -19,6 +19,7 @@ from mixreg.search.constants import (
     MORE_ITERATIONS,
     MORE_ON_LATTICE,
     MOST_BATCH,
+    MOST_WORK,
     MOVE_COST,
     PASS,
     SCARCE,
@@ -150,6 +151,11 @@ class Account:
         each = runs * course.source.cost + self.overhead
         return self.spent + self.each * each < self.budget
 
+    def affordable(self, course: Course, passes: float) -> int:
+        """How many runs of so many passes what is left of the budget pays for."""
+        left = self.budget - self.spent - passes * self.overhead
+        return max(0, int(left / (passes * course.source.cost)))
+
     def batch(self, course: Course) -> int:
         """Moves of a batch, so that what is left pays for a few of them."""
         left = (self.budget - self.spent) / self.each - (1 + BATCHES) * self.overhead
@@ -163,7 +169,8 @@ class Account:
         plain = self.ladder.plain * (MORE_ITERATIONS * iterations + FINAL_EACH * k * p)
         beside = MORE_ITERATIONS * iterations * self.overhead + BESIDE / row_work(k, p)
         plain = plain * self.top.stack_gain + beside
-        self.budget = self.of_plain * self.effort.runs * plain
+        most = MOST_WORK / row_work(k, p)
+        self.budget = min(self.of_plain * self.effort.runs * plain, most)
         if self.scarce(course):
             self.budget *= MORE_IF_SCARCE
         elif course.lattice:

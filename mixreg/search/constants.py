@@ -61,6 +61,9 @@ BATCHES = 3
 # Starts and moves that must fail, most starts, and what the search may cost in plain starts on all
 # rows, for each unit of n_init (`search --real`: at most the time of ten plain starts).
 PATIENCE, STARTS_EACH, RUNS_EACH = 5, 6, 0.5
+# Most that a search may cost, in multiplications (half a minute or so): plain starts with more
+# components than there are take for ever on many rows (`scale --only spare`).
+MOST_WORK = 1e11
 # Share of the budget for starts on the first level, and where only an exact fit means much.
 FOR_STARTS, FOR_EXACT = 0.35, 0.85
 # Moves of a batch; more where data are few and overhead rules.

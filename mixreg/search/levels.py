@@ -109,7 +109,7 @@ class Search(Rounds):
                 maxima = self.join_tensors(course, maxima)
             maxima = self.widen(course, maxima)
         while course is not self.top:
-            maxima = self.contenders(course, maxima)
+            maxima = self.contenders(course, maxima)[:PROMOTED]
             rows = self.ladder.above(rows)
             sure = self.settled or self.alone
             challenge = sure and len(self.levels) == 1 and self.effort.n_init > 1
@@ -244,7 +244,8 @@ class Search(Rounds):
         course, best = self.top, maxima[0].run.objective
         order = sorted(range(len(maxima)), key=lambda i: best - expected_end(maxima[i].run) >= NEAR)
         count = sum(best - expected_end(m.run) < NEAR for m in maxima)
-        near = [maxima[i] for i in order[: min(count, MOST_NEAR)]]
+        most = max(TWINS, min(MOST_NEAR, self.affordable(course, FINISH.max_iter)))
+        near = [maxima[i] for i in order[: min(count, most)]]
         if len(near) < 2 or has_exact(course, maxima):
             return maxima
         fits = self.runs(course, EM(course.mixture), stack_of([m.run for m in near]), FINISH)

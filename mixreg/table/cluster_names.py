@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from mixreg.sources.client import Cluster, labelled
 from mixreg.sources.cluster import Held
-from mixreg.table.far_names import no_arrays
-from mixreg.table.units import Units
+from mixreg.table.far_names import NoArrays
 
 Table = Callable[[NDArray[Any], pd.Index], Any]
 
@@ -54,7 +53,7 @@ class PartNames:
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterNames:
+class ClusterNames(NoArrays):
     """Names of rows on a cluster.
 
     Attributes
@@ -99,16 +98,6 @@ class ClusterNames:
     def groups(self) -> pd.Index | None:
         """Names of the groups, in the order of the fit."""
         return end_to_end(self._gathered(groups_of)) if self.grouped else None
-
-    @property
-    def units(self) -> Units:
-        """Arrays beside the rows are for rows in memory."""
-        raise no_arrays()
-
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        """Arrays beside the rows are for rows in memory."""
-        raise no_arrays()
 
     def unsort(self, values: Any) -> Any:
         """Rows are in the order of the fit."""

@@ -42,8 +42,29 @@ class Pieces:
             yield pickle.loads(data.data)
 
 
+class NoArrays:
+    """Names of rows that are not in memory: arrays have no place beside these."""
+
+    @property
+    def units(self) -> Units:
+        """Refused."""
+        raise _no_arrays()
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Refused."""
+        raise _no_arrays()
+
+
+def _no_arrays() -> NotAvailableError:
+    return NotAvailableError(
+        "an array with one entry a row (init labels, clusters) has no place beside rows that are "
+        "not in memory; give coefficients, or read the data into memory"
+    )
+
+
 @dataclass(frozen=True, eq=False)
-class FarNames:
+class FarNames(NoArrays):
     """Names of rows that were read chunk by chunk.
 
     Attributes
@@ -86,16 +107,6 @@ class FarNames:
         pieces = list(self.keys)
         return pieces[0].append(pieces[1:]) if len(pieces) > 1 else pieces[0]
 
-    @property
-    def units(self) -> Units:
-        """Arrays beside the rows are for rows in memory."""
-        raise no_arrays()
-
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        """Arrays beside the rows are for rows in memory."""
-        raise no_arrays()
-
     def unsort(self, values: Any) -> Any:
         """Rows from the order of the fit to that of the data."""
         return values if self._order is None else values[self._order]
@@ -109,14 +120,6 @@ class FarNames:
         if self.keys is None:
             return ((rows, None) for rows in self.rows)
         return zip(self.rows, self.keys, strict=True)
-
-
-def no_arrays() -> NotAvailableError:
-    """Say that rows which are not in memory have no arrays beside them."""
-    return NotAvailableError(
-        "an array with one entry a row (init labels, clusters) has no place beside rows that are "
-        "not in memory; give coefficients, or read the data into memory"
-    )
 
 
 class GroupCheck:
