@@ -100,6 +100,8 @@ class Averaged:
     def start(self, params: Parameters, rows: Array, chances: Any) -> Beliefs:
         """As if each component had been seen in so many rows, (k, [runs])."""
         each = np.ones(params.coef.shape) / (rows + self._precision)[..., None]
+        own = each.shape[-1] - self.mixture.shared
+        each[..., own:] = 1 / (rows.sum(axis=0) + self._precision)[..., None]
         factor = each[..., None] * np.eye(each.shape[-1]) * present_pairs(self.mixture, each)
         shape, rate = np.ones(rows.shape), np.ones(rows.shape)
         if self._scaled:

@@ -110,7 +110,7 @@ class Conjugate:
         """As if each component had been seen in so many rows, (k, [runs])."""
         own, priors = params.coef.shape[-1] - self.mixture.shared, self.priors
         each = np.ones(params.coef.shape) / (rows + priors.precision)[..., None]
-        each[..., own:] *= params.dispersion[..., None]
+        each[..., own:] = 1 / ((rows / params.dispersion).sum(axis=0) + priors.precision)[..., None]
         factor = each[..., None] * np.eye(each.shape[-1]) * present_pairs(self.mixture, each)
         seen, squares = rows, params.dispersion * rows
         if self.mixture.family.equal_dispersion:

@@ -135,8 +135,7 @@ def run_on(
         fit = replace(fit, params=end.permute(order))
         if not estimator.mixture.gate.constant:
             # Another class comes first, and the prior of a logit is one against the first.
-            again = iterate(source, estimator, fit.params.stacked(), control, progress)[0]
-            fit = replace(again, n_iter=fit.n_iter + again.n_iter)
+            fit = iterate(source, estimator, fit.params.stacked(), control, progress)[0]
     return Pruned(fit.params, replace(fit, params=estimator.point(fit.params)))
 
 

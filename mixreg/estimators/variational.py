@@ -120,5 +120,8 @@ class Variational:
         """Stop when the bound hardly rises."""
         if before is None:
             return [None] * sums.objective.shape[0]
-        still = sums.objective - before.objective < control.tol * sums.family.size.sum(axis=0)
+        with np.errstate(invalid="ignore"):
+            # From a start that no component can have made a row of, there is no way to count.
+            gain = sums.objective - before.objective
+        still = gain < control.tol * sums.family.size.sum(axis=0)
         return ["converged" if s else None for s in still]

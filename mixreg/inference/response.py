@@ -140,7 +140,7 @@ def mean_field_moments(
 def held_together(inner: Layout, linear: bool) -> NDArray[np.bool_]:
     """Pairs of parameters that mean field does not hold apart, (m, m).
 
-    Linear regressions know how coefficients and variance go together.
+    Linear regressions know how a component's own coefficients and variance go together.
     """
     group = np.empty(inner.size, dtype=np.intp)
     index, scale = inner.coef_index(), inner.scale_index()
@@ -151,7 +151,8 @@ def held_together(inner: Layout, linear: bool) -> NDArray[np.bool_]:
     group[inner.gating_index()] = -1
     held = group[:, None] == group
     if linear:
-        held[scale, :] = held[:, scale] = True
+        own, scales = (group >= 0) & (group < inner.k), group > inner.k
+        held |= np.outer(own, scales) | np.outer(scales, own)
     return np.asarray(held)
 
 
@@ -183,6 +184,8 @@ def answered(cov: Array, change: Array, living: NDArray[np.bool_]) -> tuple[Arra
     """
     at = np.flatnonzero(np.diag(cov) < INFINITE)
     part, change = cov[np.ix_(at, at)], np.where(np.outer(living, living), change, 0.0)
+    if not np.isfinite(change).all():
+        return cov, False
     scale = np.sqrt(np.diag(part))
     root = scale[:, None] * np.linalg.cholesky(part / np.outer(scale, scale))
     inner = np.eye(len(at)) + root.T @ change[np.ix_(at, at)] @ root
