@@ -16,7 +16,7 @@ from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.variational import Variational
 from mixreg.inference.response import answered, stretch
 from mixreg.metrics import match_components
-from mixreg.ppl.draws import draw_beliefs
+from mixreg.ppl.draws import draw_beliefs, log_likelihoods, stack_of
 from tests.inverse_gaussian import InverseGaussian
 from tests.samples import random_mixture
 from tests.test_own_family import StudentT, TruncatedPoisson
@@ -597,3 +597,48 @@ def test_known_labels_are_kept():
     res, data = fit_of("known"), people()
     known = data["known"].notna()
     assert_array_equal(res.labels[known], data["known"][known].astype(int))
+
+
+# The posterior itself, by importance sampling
+
+
+def log_prior(res: MixRegResults, stack, priors: Priors) -> np.ndarray:
+    """Log prior density of draws of coefficients, log dispersions and log odds, (draws,)."""
+    mixture, family = res.spec.mixture, res.spec.family
+    own = stack.coef.shape[-1] - mixture.shared
+    scale = priors.coef_scale if family.linear else priors.link_scale
+    logs = stats.norm(0, scale).logpdf(stack.coef[0][:, own:]).sum(axis=1)
+    for coef, dispersion in zip(stack.coef, stack.dispersion, strict=True):
+        wide = scale * np.sqrt(dispersion)[:, None] if family.linear else scale
+        logs = logs + stats.norm(0, wide).logpdf(coef[:, :own]).sum(axis=1)
+        if family.dispersion_name is not None:
+            prior = stats.invgamma(priors.shape, scale=priors.rate)
+            logs += prior.logpdf(dispersion) + np.log(dispersion)
+    if mixture.gate.constant:
+        # Odds of weights that are Dirichlet, and their Jacobian.
+        return logs + priors.concentration * np.log(stack.weights).sum(axis=0)
+    gate = stack.gating[1:] - stack.gating[:1]
+    return logs + stats.norm(0, priors.gate_scale).logpdf(gate).sum(axis=(0, -1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gamma", "negative binomial", "trials", "choices", "concomitant", "shared", "poisson, shared"],
+)
+def test_the_corrected_posterior_is_that_of_importance_sampling(name):
+    model = model_of(name, people(2000, 5, apart=1.1))
+    res = model.fit("vb", priors=PRIORS, n_init=4)
+    mean, cov = res.params.to_numpy(), res.cov_params().to_numpy()
+    draws = np.random.default_rng(0).multivariate_normal(mean, cov, 1000)
+    stack = stack_of(model.layout, draws)
+    logs = log_likelihoods(res, stack).sum(axis=1)
+    logs += log_prior(res, model.whitening.from_user(stack), PRIORS)
+    logs -= stats.multivariate_normal(mean, cov).logpdf(draws)
+    weight = np.exp(logs - logs.max())
+    weight /= weight.sum()
+    # Were the approximation the posterior, every draw would count the same.
+    assert 1 / (weight**2).sum() > 700
+    true = weight @ draws
+    wide = np.sqrt(weight @ (draws - true) ** 2)
+    assert (np.abs(true - mean) < 0.2 * wide).all()
+    assert_allclose(res.bse, wide, rtol=0.15)

@@ -126,17 +126,17 @@ def run_on(
 ) -> Pruned:
     """From a posterior to the end, on all rows; largest components first."""
     estimator = estimator.measured(source)
-    fit = iterate(source, estimator, beliefs.stacked(), control, progress)[0]
+    run = iterate(source, estimator, beliefs.stacked(), control, progress)[0]
     for _ in range(REORDERED):
-        end: Beliefs = fit.params
+        end: Beliefs = run.params
         order = _order(estimator.mixture, end)
         if np.array_equal(order, np.arange(end.k)):
             break
-        fit = replace(fit, params=end.permute(order))
+        run = replace(run, params=end.permute(order))
         if not estimator.mixture.gate.constant:
             # Another class comes first, and the prior of a logit is one against the first.
-            fit = iterate(source, estimator, fit.params.stacked(), control, progress)[0]
-    return Pruned(fit.params, replace(fit, params=estimator.point(fit.params)))
+            run = iterate(source, estimator, run.params.stacked(), control, progress)[0]
+    return Pruned(run.params, replace(run, params=estimator.point(run.params)))
 
 
 def _order(mixture: Mixture, beliefs: Beliefs) -> NDArray[np.intp]:
