@@ -8,6 +8,7 @@ import sys
 
 from benchmarks import (
     bayes,
+    bayes_vb,
     checkpoint,
     coverage,
     memory,
@@ -61,6 +62,7 @@ def main(arguments: list[str]) -> None:
         "--one-start", action="store_true", help="only against one start of flexmix (peers)"
     )
     parser.add_argument("--fits", action="store_true", help="only whole fits (speed)")
+    parser.add_argument("--vb", action="store_true", help="only variational Bayes (bayes)")
     chosen = parser.parse_args(arguments)
     if chosen.what in ("reference", "all"):
         reference.main(chosen.seeds)
@@ -68,7 +70,9 @@ def main(arguments: list[str]) -> None:
     if chosen.what in ("speed", "all"):
         speed.main(chosen.fits)
     if chosen.what in ("bayes", "all"):
-        bayes.main(chosen.workers)
+        if not chosen.vb:
+            bayes.main(chosen.workers)
+        bayes_vb.main(chosen.workers)
     if chosen.what in ("checkpoint", "all"):
         checkpoint.main()
     if chosen.what in ("coverage", "all"):

@@ -14,8 +14,7 @@ import numpy as np
 from benchmarks.workers import run_all
 from mixreg import MixReg, Priors
 from mixreg.estimators import EM
-from mixreg.estimators.beliefs import Beliefs
-from mixreg.estimators.variational import Variational, longest_row
+from mixreg.estimators.variational import Variational
 from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
 
@@ -72,9 +71,8 @@ def speed() -> None:
         start = Parameters.uniform(coef, noise**2)
         params = problem.whitening.from_user(start)
         priors = Priors()
-        beliefs = Beliefs.around(params, float(source.rows), float(source.rows), priors)
-        longest = source.sweep(longest_row).value
-        em, vb = EM(problem.mixture), Variational(problem.mixture, priors, longest)
+        em, vb = EM(problem.mixture), Variational(problem.mixture, priors).measured(source)
+        beliefs = vb.around(params, float(source.rows), float(source.rows))
         ratios = []
         for _ in range(7):
             times = []

@@ -57,7 +57,19 @@ NAMES = (
     "only",
     "equal variance",
 )
-BAYES = ("gaussian", "one component", "groups, weights", "offset", "noise", "known labels")
+BAYES = (
+    "gaussian",
+    "one component",
+    "groups, weights",
+    "offset",
+    "noise",
+    "known labels",
+    "trials",
+    "choices, unequal sets",
+    "poisson groups, concomitant",
+    "shared",
+    "only",
+)
 KINDS = [*NAMES, *(f"vb: {name}" for name in BAYES)]
 
 

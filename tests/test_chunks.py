@@ -91,10 +91,21 @@ def cases() -> dict[str, tuple]:
     found["gaussian-noise"] = ("odd" + TERMS, OPTIONS["noise"], {})
     for method, names in (
         ("altmin", ("plain", "groups", "weights", "concomitant", "shared", "known")),
-        ("vb", ("plain", "groups", "weights", "known")),
+        ("vb", ("plain", "groups", "weights", "known", "concomitant", "shared", "only")),
     ):
         for name in names:
             found[f"{method}-{name}"] = ("y" + TERMS, OPTIONS[name], {"method": method})
+    for family, name in (
+        ("poisson", "plain"),
+        ("poisson", "concomitant"),
+        ("poisson", "noise"),
+        ("negativebinomial", "weights"),
+        ("binomial", "shared"),
+        ("gamma", "offset"),
+        ("choice", "known"),
+    ):
+        formula, declared, _ = found[f"{family}-{name}"]
+        found[f"vb-{family}-{name}"] = (formula, declared, {"method": "vb"})
     poisson = {"family": "poisson", "groups": "group"}
     found["altmin-poisson"] = ("count" + TERMS, poisson, {"method": "altmin"})
     for name in ("plain", "groups", "weights", "concomitant"):
@@ -158,7 +169,15 @@ def test_blocks_of_64_rows_change_nothing(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["gaussian-plain", "gaussian-groups", "poisson-concomitant", "altmin-plain", "vb-plain"]
+    "name",
+    [
+        "gaussian-plain",
+        "gaussian-groups",
+        "poisson-concomitant",
+        "altmin-plain",
+        "vb-plain",
+        "vb-poisson-concomitant",
+    ],
 )
 def test_small_blocks_default_blocks_and_one_block_agree(name, monkeypatch):
     data = table(10_000)

@@ -41,6 +41,7 @@ SOME = (
     "gaussian-only",
     "altmin-shared",
     "vb-weights",
+    "vb-poisson-concomitant",
     "joint-concomitant",
     "robust",
     "exact-altmin",

@@ -78,6 +78,16 @@ KINDS = {
     "choice": ("chosen ~ x", {"family": "choice", "choice_set": "task", "groups": "shop"}, {}),
     "joint": (["y ~ x", "count ~ x"], {"family": ["gaussian", "poisson"], "groups": "shop"}, {}),
     "bayes": ("y ~ x", {}, {"method": "vb"}),
+    "bayes, counts": (
+        "count ~ x",
+        {"family": "poisson", "concomitant": "~ age", "groups": "shop"},
+        {"method": "vb"},
+    ),
+    "bayes, shared": (
+        "cost ~ x + w",
+        {"family": "gamma", "link": "log", "shared": ["w"]},
+        {"method": "vb"},
+    ),
     "hard": ("y ~ x", {"groups": "shop"}, {"method": "altmin"}),
     "bare": ("y ~ x", {}, {"cov_type": "none"}),
 }

@@ -98,6 +98,7 @@ def test_rows_with_missing_values_leave_the_users_arrays_alone(name):
         "joint-plain",
         "altmin-plain",
         "vb-plain",
+        "vb-poisson-concomitant",
         "exact",
     ],
 )

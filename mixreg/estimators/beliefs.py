@@ -3,36 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln
 
-from mixreg.estimators.priors import Priors
-from mixreg.mixture.parameters import Parameters, class_order, log_gating
+from mixreg.mixture.gate_posterior import Chances, none_of
+from mixreg.mixture.parameters import class_order
 
 Array = NDArray[np.float64]
+
+
+def _no_logit() -> Array:
+    """Stands for a logit that is not there, until its shape is known."""
+    return np.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Beliefs:
     """Posterior of a mixture, or of a stack of mixtures, in standard coordinates.
 
-    Given its variance, a component's coefficients are normal; the precision is
-    gamma; the weights are Dirichlet.
+    Of linear regressions: given its variance, a component's coefficients are normal; the
+    precision is gamma. Of other families: coefficients are normal, and so is the log
+    dispersion, with mean log(rate / shape) and variance 1 / shape. Shared coefficients
+    are normal in any case, and apart from the others. Weights are Dirichlet, or
+    coefficients of a logit are normal.
 
     Attributes
     ----------
     coef : (k, [runs,] p) array
         Posterior means.
     factor : (k, [runs,] p, p) array
-        Covariance of the coefficients over the residual variance.
+        Covariance of the coefficients; of linear regressions over the residual variance,
+        but for the shared ones. Zero for coefficients that a component lacks.
     shape, rate : (k, [runs]) arrays
-        Of the residual precision.
+        Of the residual precision, or of the log dispersion; all equal if it is common.
     counts : (K, [runs]) array
-        Dirichlet counts.
+        Units of each class, and those of the prior: Dirichlet counts.
+    gating : (K, [runs,] q) array
+        Means of a logit's coefficients; q is 0 if there is none.
+    spread : (K, [runs,] q, K, q) array
+        Their covariance.
     """
 
     coef: Array
@@ -40,22 +52,15 @@ class Beliefs:
     shape: Array
     rate: Array
     counts: Array
+    gating: Array = field(default_factory=_no_logit)
+    spread: Array = field(default_factory=_no_logit)
 
-    @staticmethod
-    def around(params: Parameters, rows: float, units: float, priors: Priors) -> Beliefs:
-        """A start: as if each component had been seen in its share of the rows."""
-        lead, p = params.coef.shape[:-1], params.coef.shape[-1]
-        own = rows * params.weights[: params.k]
-        factor = np.eye(p) / (own + priors.precision)[..., None, None]
-        shape = priors.shape + own / 2
-        rate = priors.rate + params.dispersion * own / 2
-        return Beliefs(
-            params.coef,
-            np.broadcast_to(factor, (*lead, p, p)).copy(),
-            shape,
-            rate,
-            priors.concentration + units * params.weights,
-        )
+    def __post_init__(self) -> None:
+        """Give a logit that is not there its shape."""
+        if self.gating.ndim == 1:
+            nothing = none_of(self.counts)
+            object.__setattr__(self, "gating", nothing.gating)
+            object.__setattr__(self, "spread", nothing.spread)
 
     @property
     def k(self) -> int:
@@ -63,20 +68,25 @@ class Beliefs:
         return self.coef.shape[0]
 
     @property
-    def weights(self) -> Array:
-        """Posterior means of the weights."""
-        return np.asarray(self.counts / self.counts.sum(axis=0))
+    def chances(self) -> Chances:
+        """What is believed of class probabilities."""
+        return Chances(self.counts, self.gating, self.spread)
 
-    def point(self) -> Parameters:
-        """The mixture at the posterior means."""
-        variance = self.rate / np.maximum(self.shape - 1, 0.5)
-        return Parameters(self.coef, variance, log_gating(self.weights))
+    def with_chances(self, chances: Chances) -> Beliefs:
+        """The same with other beliefs about class probabilities."""
+        return replace(self, counts=chances.counts, gating=chances.gating, spread=chances.spread)
+
+    @property
+    def weights(self) -> Array:
+        """Posterior means of the weights; shares of the units where there is a logit."""
+        return np.asarray(self.counts / self.counts.sum(axis=0))
 
     def _each(self, arrays: Sequence[Array]) -> Beliefs:
         return Beliefs(*arrays)
 
     def _arrays(self) -> tuple[Array, ...]:
-        return self.coef, self.factor, self.shape, self.rate, self.counts
+        own = self.coef, self.factor, self.shape, self.rate
+        return *own, self.counts, self.gating, self.spread
 
     def run(self, index: int) -> Beliefs:
         """One mixture out of a stack."""
@@ -97,9 +107,17 @@ class Beliefs:
         return Beliefs(*(np.concatenate(part, axis=1) for part in parts))
 
     def permute(self, order: NDArray[np.intp]) -> Beliefs:
-        """Reorder the components; the background, if there is one, stays last."""
-        own = [a[order] for a in self._arrays()[:-1]]
-        return self._each([*own, self.counts[class_order(order, self.k, self.counts.shape[0])]])
+        """Reorder the components; the background, if there is one, stays last.
+
+        A logit is then one against the class that comes first.
+        """
+        classes = class_order(order, self.k, self.counts.shape[0])
+        own = [a[order] for a in self._arrays()[:4]]
+        gating = self.gating[classes]
+        spread = self.spread[classes][..., classes, :]
+        first = spread[..., :1, :]
+        spread = spread - first - spread[:1] + first[:1]
+        return self._each([*own, self.counts[classes], gating - gating[:1], spread])
 
     def blend(self, other: Beliefs, share: Array) -> Beliefs:
         """Move each run a share of the way to another stack."""
@@ -118,24 +136,6 @@ class Beliefs:
                 for a, b in zip(self._arrays(), other._arrays(), strict=True)
             ]
         )
-
-    def divergence(self, priors: Priors) -> Array:
-        """Kullback-Leibler divergence of the posterior from the prior, ([runs])."""
-        p = self.coef.shape[-1]
-        a, b, a0, b0 = self.shape, self.rate, priors.shape, priors.rate
-        trace = np.trace(self.factor, axis1=-2, axis2=-1)
-        logdet = np.linalg.slogdet(self.factor)[1]
-        length = (self.coef**2).sum(axis=-1) * a / b
-        normal = 0.5 * (priors.precision * (trace + length) - p - logdet)
-        normal -= 0.5 * p * np.log(priors.precision)
-        gamma = (a - a0) * digamma(a) - gammaln(a) + gammaln(a0)
-        gamma = gamma + a0 * np.log(b / b0) + a * (b0 - b) / b
-        alpha, alpha0 = self.counts, priors.concentration
-        total, K = alpha.sum(axis=0), alpha.shape[0]
-        weights = gammaln(total) - gammaln(K * alpha0)
-        weights = weights - (gammaln(alpha) - gammaln(alpha0)).sum(axis=0)
-        weights = weights + ((alpha - alpha0) * (digamma(alpha) - digamma(total))).sum(axis=0)
-        return np.asarray((normal + gamma).sum(axis=0) + weights)
 
 
 def _wide(runs: Any, like: Array) -> Any:

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.beliefs import Beliefs
+from mixreg.estimators.components import components_of
 from mixreg.estimators.loop import Control, Progress, Run, iterate
 from mixreg.estimators.priors import Priors
-from mixreg.estimators.variational import Variational, longest_row
+from mixreg.estimators.variational import Variational
+from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters, weight_order
 from mixreg.sources import Source, Swept
 
@@ -27,6 +29,8 @@ SETTLE = Control(max_iter=100, tol=1e-7)
 ALIVE = 1.0
 # What a component holds of all units when there is something to empty.
 TRACE = 1e-6
+# Times that components are put in order; a logit's fit changes a little with it.
+REORDERED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +59,18 @@ def held(beliefs: Beliefs, priors: Priors) -> Array:
     return np.asarray(beliefs.counts[: beliefs.k] - priors.concentration)
 
 
-def reset(beliefs: Beliefs, j: int, priors: Priors) -> Beliefs:
-    """The same posterior with component j as before any data."""
-    p = beliefs.coef.shape[-1]
-    coef, factor = beliefs.coef.copy(), beliefs.factor.copy()
-    shape, rate, counts = beliefs.shape.copy(), beliefs.rate.copy(), beliefs.counts.copy()
-    coef[j], factor[j] = 0.0, np.eye(p) / priors.precision
-    shape[j], rate[j], counts[j] = priors.shape, priors.rate, priors.concentration
-    return Beliefs(coef, factor, shape, rate, counts)
+def reset(beliefs: Beliefs, j: int, priors: Priors, mixture: Mixture | None = None) -> Beliefs:
+    """The same posterior with component j as before any data.
+
+    Where a logit gives class probabilities, that component goes last: others are compared
+    with the first.
+    """
+    mixture = Mixture() if mixture is None else mixture
+    if not mixture.gate.constant and mixture.exchangeable:
+        beliefs = beliefs.permute(np.array([*np.delete(np.arange(beliefs.k), j), j]))
+        j = beliefs.k - 1
+    chances = mixture.gate.posterior.emptied(beliefs.chances, j, priors)
+    return components_of(mixture, priors).emptied(beliefs, j).with_chances(chances)
 
 
 def prune(source: Swept, estimator: Variational, beliefs: Beliefs) -> Beliefs:
@@ -76,7 +84,7 @@ def prune(source: Swept, estimator: Variational, beliefs: Beliefs) -> Beliefs:
         candidates = np.flatnonzero(mine > TRACE * mine.sum())
         if len(candidates) < 2:
             return current
-        stack = [reset(current, int(j), priors).stacked() for j in candidates]
+        stack = [reset(current, int(j), priors, estimator.mixture).stacked() for j in candidates]
         short = iterate(source, estimator, Beliefs.concatenate(stack), SHORT)
         short.sort(key=lambda fit: -fit.objective)
         ends = Beliefs.concatenate([fit.params.stacked() for fit in short[:3]])
@@ -104,7 +112,7 @@ def run_vb(
         A sample of them, or all.
     """
     priors = estimator.priors
-    beliefs = Beliefs.around(start, source.row_weight, source.total_weight, priors)
+    beliefs = estimator.around(start, source.row_weight, source.total_weight)
     beliefs = _to_scale(prune(small, estimator, beliefs), priors, source)
     return run_on(source, estimator, beliefs, control, progress)
 
@@ -117,12 +125,25 @@ def run_on(
     progress: Progress | None = None,
 ) -> Pruned:
     """From a posterior to the end, on all rows; largest components first."""
-    estimator = replace(estimator, longest=source.sweep(longest_row).value)
-    fit = iterate(source, estimator, beliefs.stacked(), control, progress)
-    end: Beliefs = fit[0].params
-    if estimator.mixture.exchangeable:
-        end = end.permute(weight_order(end.coef, end.counts))
-    return Pruned(end, replace(fit[0], params=end.point()))
+    estimator = estimator.measured(source)
+    run = iterate(source, estimator, beliefs.stacked(), control, progress)[0]
+    for _ in range(REORDERED):
+        end: Beliefs = run.params
+        order = _order(estimator.mixture, end)
+        if np.array_equal(order, np.arange(end.k)):
+            break
+        run = replace(run, params=end.permute(order))
+        if not estimator.mixture.gate.constant:
+            # Another class comes first, and the prior of a logit is one against the first.
+            run = iterate(source, estimator, run.params.stacked(), control, progress)[0]
+    return Pruned(run.params, replace(run, params=estimator.point(run.params)))
+
+
+def _order(mixture: Mixture, beliefs: Beliefs) -> NDArray[np.intp]:
+    """Largest components first, if they may be numbered in any order."""
+    if not mixture.exchangeable:
+        return np.arange(beliefs.k)
+    return weight_order(beliefs.coef, beliefs.counts)
 
 
 def _to_scale(beliefs: Beliefs, priors: Priors, source: Source) -> Beliefs:

@@ -22,6 +22,7 @@ from mixreg.families.statistics import (
     linear_predictor,
     scoring_step,
 )
+from mixreg.families.uncertain import Uncertain
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block, column_pairs
 
@@ -32,7 +33,7 @@ SCALE_STEP = 1.0
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(Uncertain):
     """Base of the families; see the module's text.
 
     Attributes
@@ -381,8 +382,7 @@ class Family:
         Score and minus second derivative in the linear predictor; the mixed one;
         score and minus second derivative in the log dispersion.
         """
-        rows = state.component(j)
-        none = np.zeros(0)
+        rows, none = state.component(j), np.zeros(0)
         first = self.score(rows), self.curvature(rows)
         if self.dispersion_name is None:
             return (*first, none, none, none)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,6 +80,32 @@ class Choice(Family):
         xx -= _between(block, r[..., block.sets], state.mu)
         size = responsibilities @ np.broadcast_to(np.asarray(block.size), (block.units,))
         return FamilyStatistics(size, xx, xe, np.empty((0, *size.shape)))
+
+    def averages(
+        self, block: Block, params: Parameters, root: Array, wide: Array
+    ) -> tuple[Array, Any]:
+        """Average log chance of each unit's choices, to second order.
+
+        Half the variance of utilities within a set is taken off its log chance; that is
+        also what its score is the derivative of.
+        """
+        state = self.evaluate(block, params)
+        gap = _distances(block, state.mu, root)
+        variance = set_sums(state.mu * gap, block.sets)
+        chosen = state.eta[..., np.flatnonzero(block.y)]
+        taken = np.repeat(variance, set_sizes(block), axis=-1)
+        return block.per_unit_of_sets(chosen - 0.5 * variance), (state, gap - taken)
+
+    def average_statistics(
+        self, block: Block, params: Parameters, state: Any, responsibilities: Array
+    ) -> FamilyStatistics:
+        """Sums of average scores, and of information at the means."""
+        rows, gap = state
+        sums = self.statistics(block, params, rows, responsibilities)
+        more = block.per_row(responsibilities) * rows.mu * (-0.5 * gap)
+        lead = more.shape[:-1]
+        xe = np.dot(more.reshape(-1, block.rows), block.x).reshape(*lead, -1)
+        return replace(sums, xe=sums.xe + xe)
 
     def unit_expansion(self, block: Block, eta: Array, dispersion: Array) -> tuple[Array, Array]:
         """Information and score of each unit's coefficients, at utilities of its rows."""
@@ -161,6 +187,18 @@ def set_sums(values: Array, sets: NDArray[np.intp]) -> Array:
         return np.add.reduceat(values, sets, axis=-1)
     # A product with ones: sums over a short last axis are slow.
     return np.asarray(values.reshape(*values.shape[:-1], -1, width) @ np.ones(width))
+
+
+def _distances(block: Block, mu: Array, root: Array) -> Array:
+    """Squared distance of each alternative from the mean of its set, in a metric root root'."""
+    p, sets, sizes = block.x.shape[1], block.sets, set_sizes(block)
+    flat = mu.reshape(-1, block.rows)
+    out = np.empty_like(flat)
+    for i, one in enumerate(root.reshape(-1, p, p)):
+        place = np.dot(block.x, one).T
+        place = place - np.repeat(set_sums(place * flat[i], sets), sizes, axis=-1)
+        out[i] = np.einsum("pn,pn->n", place, place)
+    return out.reshape(mu.shape)
 
 
 def _between(block: Block, r: Array, mu: Array) -> Array:

@@ -39,6 +39,7 @@ def check_agreement(spec: Spec, fitted: Fitted) -> None:
     _check_posterior(fitted, classes)
     if fitted.beliefs is not None:
         _check_beliefs(fitted.beliefs, spec, classes)
+        _shape("covariance", fitted.estimate.mean_field, (layout.size, layout.size))
     _true("method", fitted.method in METHODS and fitted.reason in STOPPED)
     _true("method", (fitted.method == "vb") == (fitted.beliefs is not None))
     _true("method", (fitted.beliefs is None) == (fitted.priors is None) == (fitted.elbo is None))
@@ -131,6 +132,9 @@ def _check_beliefs(beliefs: Beliefs, spec: Spec, classes: int) -> None:
     for name, shape in wanted.items():
         _shape(f"beliefs in {name}", getattr(beliefs, name), shape)
     _shape("beliefs in counts", beliefs.counts, (classes,))
+    q = spec.mixture.gate.terms
+    _shape("beliefs in gating", beliefs.gating, (classes, q))
+    _shape("beliefs in spread", beliefs.spread, (classes, q, classes, q))
 
 
 def _check_numbers(spec: Spec, fitted: Fitted) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
+from mixreg.estimators.priors import Priors
 from mixreg.estimators.runs import standard_layout
 from mixreg.inference.covariance import DESCRIPTIONS, covariance
 from mixreg.inference.determined import named, undetermined
-from mixreg.inference.to_user import posterior_moments, to_user_matrix
+from mixreg.inference.response import posterior_moments
+from mixreg.inference.to_user import to_user_matrix
 from mixreg.jobs.interrupt import cut_short
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Watch
@@ -52,6 +54,8 @@ class Estimate:
         Whether coefficients of the class probabilities do.
     undetermined : tuple of (component, term) pairs, both from 0
         Coefficients that no rows of their component determine.
+    mean_field : (m, m) array or None
+        Covariance of variational Bayes before labels were accounted for.
     """
 
     params: Parameters
@@ -64,6 +68,7 @@ class Estimate:
     separated: tuple[int, ...] = ()
     gate_separated: bool = False
     undetermined: tuple[tuple[int, int], ...] = ()
+    mean_field: Array | None = None
 
     @property
     def finite_cov(self) -> Array:
@@ -87,14 +92,16 @@ def fit_problem(
     errors = cov_type != "none"
     try:
         solution = solve(problem, options, watch, errors)
-        return solution, estimate(problem, layout, solution, options.method, cov_type)
+        return solution, estimate(
+            problem, layout, solution, options.method, cov_type, options.priors
+        )
     except KeyboardInterrupt:
         if watch is None or not watch.returns or watch.best is None:
             raise
     # Here, and not above, what the search held is gone.
     watch.stage("interrupted, last pass")
     solution = cut_short(problem, options, watch, errors)
-    return solution, estimate(problem, layout, solution, options.method, cov_type)
+    return solution, estimate(problem, layout, solution, options.method, cov_type, options.priors)
 
 
 def estimate(
@@ -103,6 +110,7 @@ def estimate(
     solution: Solution,
     method: str,
     cov_type: str,
+    priors: Priors,
 ) -> Estimate:
     """Map a solution to the user's units and work out its covariance, from its sums."""
     whitening, mixture, standard = problem.whitening, problem.mixture, solution.run.params
@@ -113,9 +121,7 @@ def estimate(
     description = DESCRIPTIONS[cov_type]
     if solution.beliefs is not None:
         inner = standard_layout(mixture, standard)
-        vector, cov = posterior_moments(solution.beliefs, whitening, layout, inner)
-        description = "Posterior means and standard deviations by variational Bayes."
-        return Estimate(params, vector, cov, cov_type, description, True, llf)
+        return _posterior(problem, (layout, inner), solution, params, priors, llf)
     if cov_type == "none":
         return Estimate(params, vector, None, cov_type, description, True, llf)
     hard = method == "altmin"
@@ -157,6 +163,41 @@ def estimate(
         gate_separated,
         named(unknown, layout),
     )
+
+
+def _posterior(
+    problem: Problem,
+    layouts: tuple[Layout, Layout],
+    solution: Solution,
+    params: Parameters,
+    priors: Priors,
+    llf: float,
+) -> Estimate:
+    """Posterior means and standard deviations, which allow for uncertain labels."""
+    last = solution.last
+    assert solution.beliefs is not None
+    assert last.information is not None
+    assert last.complete is not None
+    found = posterior_moments(
+        solution.beliefs,
+        problem.mixture,
+        priors,
+        problem.whitening,
+        layouts,
+        last.information.information,
+        last.complete,
+    )
+    text = (
+        "Posterior means by variational Bayes. Standard deviations allow for uncertain labels "
+        "(linear response); those of mean field are res.bse_mean_field."
+    )
+    if not found.regular:
+        text += (
+            " Components overlap so much that some deviations are not known: sample with "
+            "model.to_pymc(), or try a smaller k."
+        )
+    made = Estimate(params, found.vector, found.cov, "oim", text, True, llf)
+    return replace(made, mean_field=found.mean_field)
 
 
 def _with_infinities(cov: Array, lost: NDArray[np.bool_]) -> Array:

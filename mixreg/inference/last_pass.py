@@ -12,6 +12,7 @@ from mixreg.estimators.expectation import MixtureStatistics, Seen, SoftAssignmen
 from mixreg.inference.averages import GateSums, TakeGate
 from mixreg.inference.determined import CrossProducts
 from mixreg.inference.information import InformationSums, TakeInformation
+from mixreg.inference.response import TakeComplete
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source
@@ -97,6 +98,8 @@ class LastPass:
         None where no standard errors are asked for.
     xx : (k, p, p) array or None
         Cross products of the regressors of each component's rows.
+    complete : (m, m) array or None
+        Information if labels were known; of variational Bayes.
     """
 
     soft: MixtureStatistics
@@ -104,6 +107,7 @@ class LastPass:
     gate: GateSums
     information: InformationSums | None = None
     xx: Array | None = None
+    complete: Array | None = None
 
 
 class OfSeen(Protocol):
@@ -157,6 +161,19 @@ def last_pass(
     soft, *others = source.sweep(AtOnce(mixture, tuple(tasks)), params).sums
     last = LastPass(soft.stacked(), *others)
     return replace(last, xx=soft.family.xx) if errors and at_hand else last
+
+
+def bayes_pass(source: Source, mixture: Mixture, params: Parameters) -> LastPass:
+    """All that is reported of variational Bayes, in one pass."""
+    tasks = (
+        SoftAssignment(mixture),
+        TakeLabels(mixture),
+        TakeGate(mixture.gate),
+        TakeInformation(mixture),
+        TakeComplete(mixture),
+    )
+    soft, labels, gate, info, complete = source.sweep(AtOnce(mixture, tasks), params).sums
+    return LastPass(soft.stacked(), labels, gate, info, complete=complete)
 
 
 def ending_sums(

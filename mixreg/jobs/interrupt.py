@@ -47,10 +47,10 @@ def _end(
 ) -> Solution:
     mixture, best = problem.mixture, watch.best
     if options.method == "vb":
-        priors = options.priors
+        estimator = Variational(mixture, options.priors)
         if not isinstance(best, Beliefs):
-            best = Beliefs.around(best, source.row_weight, source.total_weight, priors)
-        pruned = run_on(source, Variational(mixture, priors), best, ONE_STEP)
+            best = estimator.around(best, source.row_weight, source.total_weight)
+        pruned = run_on(source, estimator, best, ONE_STEP)
         return believed(source, mixture, pruned, (), None)
     run = run_altmin if options.method == "altmin" else run_em
     fit = run(source, mixture, renumbered(source, mixture, best), NO_STEP)

@@ -57,7 +57,7 @@ def make_options(
     if priors is not None and not isinstance(priors, Priors):
         raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")
     if method == "vb":
-        _check_conjugate(model)
+        _check_one_response(model)
     return Options(
         method,
         start,
@@ -69,29 +69,13 @@ def make_options(
     )
 
 
-def _check_conjugate(model: ModelParts) -> None:
-    """Refuse what has no conjugate posterior."""
-    mixture = model.mixture
+def _check_one_response(model: ModelParts) -> None:
+    """Refuse several responses, whose dispersions have no posterior yet."""
     if len(model.responses) > 1:
         raise InputError(
             f"method='vb' is for one response; this model has {len(model.responses)}, "
             f"{model.endog_names}. Use method='em'"
         )
-    reasons = {
-        f"family={model.family.name!r} with the {model.family.link_name} link": (
-            not model.family.linear
-        ),
-        "a concomitant model": not mixture.gate.constant,
-        "shared terms": mixture.shared > 0,
-        "terms that only some components have": bool(mixture.absent),
-        "equal_variance=True": model.family.equal_dispersion,
-    }
-    for what, there in reasons.items():
-        if there:
-            raise InputError(
-                f"method='vb' cannot do {what}: its posterior is not conjugate. Use method='em', "
-                "or sample with model.to_pymc()"
-            )
 
 
 def check_cov_type(cov_type: Any, method: str) -> None:

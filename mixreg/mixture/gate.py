@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from mixreg.mixture.gate_posterior import DirichletPosterior, GatePosterior, LogitPosterior
 from mixreg.mixture.gate_statistics import GateStatistics, LogitStatistics
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.sources.base import Source
@@ -83,6 +84,10 @@ class Gate(Protocol):
 
     def empty(self, params: Parameters, rows: float) -> NDArray[np.bool_]:
         """Components of a stack that hold less than one of some rows, (k, runs)."""
+
+    @property
+    def posterior(self) -> GatePosterior:
+        """What variational Bayes believes of it."""
 
     # What probabilistic programming asks
 
@@ -190,6 +195,11 @@ class ConstantGate:
     def empty(self, params: Parameters, rows: float) -> NDArray[np.bool_]:
         """Components whose weight is less than one row."""
         return np.asarray(rows * params.weights[: params.k] < 1)
+
+    @property
+    def posterior(self) -> DirichletPosterior:
+        """Counts."""
+        return DirichletPosterior()
 
     def graph(self, pm: Any, pt: Any, basis: Array | None, classes: int, priors: Any) -> Any:
         """Weights with a Dirichlet prior."""
@@ -323,6 +333,11 @@ class LogitGate:
     def empty(self, params: Parameters, rows: float) -> NDArray[np.bool_]:
         """Not known from the parameters alone."""
         return np.zeros(params.coef.shape[:-1], dtype=bool)
+
+    @property
+    def posterior(self) -> LogitPosterior:
+        """Normal coefficients."""
+        return LogitPosterior(self)
 
     def graph(self, pm: Any, pt: Any, basis: Array | None, classes: int, priors: Any) -> Any:
         """Standard coefficients with a normal prior, those of the first class zero."""

@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
 from mixreg.estimators.beliefs import Beliefs
+from mixreg.estimators.components import components_of
 from mixreg.estimators.expectation import normalise
+from mixreg.estimators.priors import Priors
+from mixreg.inference.response import stretch
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -29,15 +32,19 @@ CHUNK = 4_000_000
 def draw_vectors(res: BaseResults, n: int, seed: int) -> Array:
     """Draws of the flat parameter vector in the user's units, (n, m).
 
-    From the posterior of variational Bayes, or from the asymptotic normal
-    distribution of the estimates.
+    From the posterior of variational Bayes, which allows for uncertain labels, or from the
+    asymptotic normal distribution of the estimates.
     """
     rng = np.random.default_rng(seed)
-    if res.fitted.beliefs is not None:
-        stack = draw_beliefs(res.fitted.beliefs, n, rng)
+    beliefs, priors, estimate = res.fitted.beliefs, res.fitted.priors, res.fitted.estimate
+    if beliefs is not None and priors is not None:
+        stack = draw_beliefs(res.spec.mixture, priors, beliefs, n, rng)
         user = res.fitted.whitening.to_user(stack)
-        return np.array([res.spec.layout.pack(user.run(i)) for i in range(n)])
-    cov = res.fitted.estimate.cov
+        drawn = np.array([res.spec.layout.pack(user.run(i)) for i in range(n)])
+        assert estimate.cov is not None
+        assert estimate.mean_field is not None
+        return stretch(drawn, estimate.vector, estimate.mean_field, estimate.cov)
+    cov = estimate.cov
     if cov is None or not np.isfinite(cov).all():
         raise NotAvailableError(
             "the estimates have no finite covariance to draw from; fit with cov_type='oim', or "
@@ -55,19 +62,12 @@ def draw_vectors(res: BaseResults, n: int, seed: int) -> Array:
     return rng.multivariate_normal(res.fitted.estimate.vector, cov, size=n, method="eigh")
 
 
-def draw_beliefs(beliefs: Beliefs, n: int, rng: np.random.Generator) -> Parameters:
-    """A stack of n mixtures from a variational posterior, in standard coordinates."""
-    k, p = beliefs.coef.shape
-    variance = 1 / rng.gamma(beliefs.shape, 1 / beliefs.rate, size=(n, k))
-    root = np.linalg.cholesky(beliefs.factor)
-    normal = rng.standard_normal((n, k, p))
-    coef = beliefs.coef + np.sqrt(variance)[..., None] * np.einsum("kpq,nkq->nkp", root, normal)
-    # Gamma draws in logarithms, because small counts underflow.
-    counts = beliefs.counts
-    logs = np.log(rng.gamma(counts + 1, size=(n, len(counts))))
-    logs += np.log(rng.random((n, len(counts)))) / counts
-    gate = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
-    return Parameters(np.moveaxis(coef, 1, 0), variance.T, gate.T[..., None])
+def draw_beliefs(
+    mixture: Mixture, priors: Priors, beliefs: Beliefs, n: int, rng: np.random.Generator
+) -> Parameters:
+    """A stack of n mixtures from a mean-field posterior, in standard coordinates."""
+    coef, dispersion = components_of(mixture, priors).draw(beliefs, n, rng)
+    return Parameters(coef, dispersion, mixture.gate.posterior.draw(beliefs.chances, n, rng))
 
 
 def stack_of(layout: Layout, vectors: Array) -> Parameters:

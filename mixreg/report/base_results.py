@@ -14,6 +14,7 @@ from scipy.stats import norm, t
 from statsmodels.base.model import LikelihoodModelResults
 
 from mixreg.errors import InputError, NotAvailableError
+from mixreg.estimators.components import components_of
 from mixreg.estimators.expectation import Posterior
 from mixreg.jobs.problem import Options, Solution
 from mixreg.mixture.gate import ConstantGate, Gate
@@ -266,12 +267,36 @@ class BaseResults(Criteria):
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values, normal (Student's for coefficients of variational Bayes)."""
-        z, beliefs = np.abs(self.tvalues.to_numpy()), self.fitted.beliefs
-        p = 2 * norm.sf(z)
-        if beliefs is not None:
-            a, index = np.maximum(beliefs.shape, 1 + 1e-9), self.spec.layout.coef_index()
-            p[index] = 2 * t.sf(z[index] * np.sqrt(a / (a - 1))[:, None], 2 * a[:, None])
+        z = np.abs(self.tvalues.to_numpy())
+        df = self._degrees()
+        p, own = 2 * norm.sf(z), np.isfinite(df)
+        p[own] = 2 * t.sf(z[own] * np.sqrt(df[own] / (df[own] - 2)), df[own])
         return self._series(p, "pvalues")
+
+    @property
+    def bse_mean_field(self) -> pd.Series:
+        """Standard deviations of variational Bayes as mean field has them.
+
+        They take labels for known, and are too small where components overlap; `bse`,
+        `conf_int()` and `posterior_draws()` do not.
+        """
+        cov = self.fitted.estimate.mean_field
+        if cov is None:
+            raise NotAvailableError("only method='vb' has mean-field deviations; see bse")
+        return self._series(np.sqrt(np.diag(cov)), "bse_mean_field")
+
+    def _degrees(self) -> Array:
+        """Degrees of freedom of each parameter: infinite if it is normal."""
+        found = np.full(self.spec.layout.size, np.inf)
+        beliefs, priors = self.fitted.beliefs, self.fitted.priors
+        if beliefs is not None and priors is not None:
+            # Posteriors of coefficients of linear regressions are Student's.
+            index = self.spec.layout.coef_index()
+            each = components_of(self.spec.mixture, priors).degrees(beliefs)[:, :1]
+            there = index >= 0
+            found[index[there]] = np.broadcast_to(np.maximum(each, 2 + 2e-9), index.shape)[there]
+            found[index[:, list(self.spec.layout.shared)]] = np.inf
+        return found
 
     def cov_params(self) -> pd.DataFrame:
         """Covariance of `params`."""
@@ -286,13 +311,9 @@ class BaseResults(Criteria):
 
     def _quantiles(self, tail: float) -> Array:
         """Standard deviations between a parameter's mean and a tail of its distribution."""
-        found = np.full(self.spec.layout.size, norm.isf(tail))
-        beliefs = self.fitted.beliefs
-        if beliefs is not None:
-            # Posteriors of coefficients are Student's.
-            a = np.maximum(beliefs.shape, 1 + 1e-9)
-            wide = t.isf(tail, 2 * a) * np.sqrt((a - 1) / a)
-            found[self.spec.layout.coef_index()] = wide[:, None]
+        df = self._degrees()
+        found, own = np.full(len(df), norm.isf(tail)), np.isfinite(df)
+        found[own] = t.isf(tail, df[own]) * np.sqrt((df[own] - 2) / df[own])
         return found
 
     def t_test(self, r_matrix: Any) -> Any:

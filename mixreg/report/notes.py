@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.estimators.components import components_of
+from mixreg.estimators.priors import Priors
 from mixreg.exact.reasons import WhyTight
+from mixreg.mixture.mixture import Mixture
 from mixreg.report.base_results import BaseResults
 
 
@@ -189,16 +192,33 @@ def _search_notes(results: BaseResults) -> list[str]:
 
 def _prior_notes(results: BaseResults) -> list[str]:
     """The priors, and how many components they left alive."""
-    p = results.fitted.priors
+    p, mixture = results.fitted.priors, results.spec.mixture
     assert p is not None
-    notes = [
-        f"Priors, in standard units: weights Dirichlet({p.concentration:g}); coefficients normal "
-        f"with standard deviation {p.coef_scale:g} sigma; variances inverse gamma({p.shape:g}, "
-        f"{p.rate:g})."
-    ]
+    chances = f"weights Dirichlet({p.concentration:g})"
+    if not mixture.gate.constant:
+        chances = f"coefficients of the class probabilities normal({p.gate_scale:g})"
+    linear, scaled = mixture.family.linear, mixture.family.dispersion_name is not None
+    coef = f"{p.coef_scale:g} sigma" if linear else f"{p.link_scale:g}"
+    text = (
+        f"Priors, in standard units: {chances}; coefficients normal with standard deviation {coef}"
+    )
+    if scaled:
+        what = "variances" if linear else "dispersions"
+        text += f"; {what} inverse gamma({p.shape:g}, {p.rate:g})"
+    notes = [f"{text}.", *_approximate(mixture, p)]
     if len(results.alive) < results.k:
         dead = [str(j) for j in results.components if j not in results.alive]
         one = len(dead) == 1
         which = f"Component {dead[0]} is" if one else f"Components {', '.join(dead)} are"
         notes.append(f"{which} not needed: no rows are left in {'it' if one else 'them'}.")
     return notes
+
+
+def _approximate(mixture: Mixture, priors: Priors) -> list[str]:
+    """Which parts of the lower bound are not exact."""
+    parts = {
+        "log densities averaged over coefficients": components_of(mixture, priors).exact,
+        "class probabilities averaged over their coefficients": mixture.gate.posterior.exact,
+    }
+    told = " and ".join(part for part, exact in parts.items() if not exact)
+    return [f"Approximate in the ELBO: {told}; all else is exact."] if told else []

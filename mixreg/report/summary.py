@@ -207,7 +207,7 @@ def weight_intervals(results: BaseResults, alpha: float) -> tuple[Array, Array]:
     if len(pi) == 1:
         return np.ones(1), np.ones(1)
     if beliefs is not None:
-        each = beta(beliefs, beliefs.sum() - beliefs)
+        each = beta(*beliefs)
         return each.ppf(alpha / 2), each.isf(alpha / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         logit = np.log(pi) - np.log1p(-pi)
@@ -218,16 +218,31 @@ def weight_intervals(results: BaseResults, alpha: float) -> tuple[Array, Array]:
     return expit(logit - half), expit(logit + half)
 
 
-def _counts(results: BaseResults) -> Array | None:
-    """Dirichlet counts of the weights in variational Bayes."""
-    return None if results.fitted.beliefs is None else results.fitted.beliefs.counts
+def _counts(results: BaseResults) -> tuple[Array, Array] | None:
+    """Beta distributions of the weights in variational Bayes, if no concomitants make them.
+
+    Those of the Dirichlet counts, made wider by what labels leave open.
+    """
+    beliefs, estimate = results.fitted.beliefs, results.fitted.estimate
+    if beliefs is None or estimate.mean_field is None or beliefs.gating.shape[-1]:
+        return None
+    slopes, gate = results.fitted.tally.slopes, results.spec.layout.gating_index()
+    inner = np.ix_(gate, gate)
+    after, before = (
+        np.einsum("ij,jl,il->i", slopes, cov[inner], slopes)
+        for cov in (estimate.finite_cov, estimate.mean_field)
+    )
+    wider = np.divide(after, before, out=np.ones(len(slopes)), where=before > 0)
+    total, share = beliefs.counts.sum(), beliefs.weights
+    counts = np.maximum((total + 1) / np.maximum(wider, 1e-300) - 1, 1e-3)
+    return share * counts, (1 - share) * counts
 
 
 def weight_errors(results: BaseResults) -> Array:
     """Standard errors of the weights, by the delta method or of the posterior."""
     counts = _counts(results)
-    if counts is not None and len(counts) > 1:
-        return np.asarray(beta(counts, counts.sum() - counts).std())
+    if counts is not None and len(counts[0]) > 1:
+        return np.asarray(beta(*counts).std())
     estimate, slopes = results.fitted.estimate, results.fitted.tally.slopes
     if estimate.cov is None:
         return np.full(len(slopes), np.nan)
