@@ -2,87 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixreg.errors import InputError
+from mixreg.mixture.mixture import Mixture
+from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.density import per_unit, row_density
+from mixreg.report.drawing import Draw
+from mixreg.sources import Source
 from mixreg.sources.block import Block
 from mixreg.table.parts import ModelParts
 
+Array = NDArray[np.float64]
 Graph = Any
 Likelihood = Literal["graph", "sweep"]
 
 
 @dataclass(frozen=True, slots=True)
 class Graphs:
-    """Parameters of a mixture as graphs, in standard coordinates.
+    """Parameters of a mixture as graphs.
 
     Attributes
     ----------
     coef : (k, p) graph
-    dispersion : (k,) graph or None
+    dispersion : (k,) graph
+        Of no meaning in families that have none.
     gating : (K, width) graph
+    offset : (rows,) graph or None
+        In the user's units and order: part of the linear predictor from elsewhere.
     """
 
     coef: Graph
     dispersion: Graph
     gating: Graph
+    offset: Graph = None
 
 
-def check_likelihood(given: Any) -> Callable[[Any, ModelParts, Graphs], Graph]:
-    """The function that builds a likelihood, by its name."""
-    known = {"graph": by_graph, "sweep": by_sweep}
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """A mixture that is part of a PyMC model: its rows, and the coordinates of its graphs.
+
+    Attributes
+    ----------
+    parts : ModelParts
+    standard : bool
+        Whether graphs are in standard coordinates; if not, in the user's units.
+    prefix : str
+        What the names of its own variables and dimensions begin with.
+    """
+
+    parts: ModelParts
+    standard: bool
+    prefix: str = ""
+
+    @property
+    def source(self) -> Source:
+        """Rows in these coordinates."""
+        parts = self.parts
+        return parts.source.standard(parts.whitening) if self.standard else parts.source
+
+    @property
+    def mixture(self) -> Mixture:
+        """What is mixed, in these coordinates."""
+        return self.parts.problem().mixture if self.standard else self.parts.mixture
+
+    @property
+    def log_scale(self) -> float:
+        """What the log density of a row loses on the way to the user's units."""
+        return float(np.log(self.parts.whitening.scale)) if self.standard else 0.0
+
+    def to_user(self, params: Parameters) -> Parameters:
+        """Parameters, or a stack of them, in the user's units."""
+        return self.parts.whitening.to_user(params) if self.standard else params
+
+    def block(self) -> Block:
+        """All rows."""
+        rows = self.parts.source.at_hand("a PyMC graph of all rows")
+        return (rows.standard(self.parts.whitening) if self.standard else rows).as_block()
+
+    def own_order(self, offset: Any, length: int | None) -> Any:
+        """An offset of the rows that were given, as the rows in the order of the fit have it.
+
+        Of some length, if it is known, which may be that of the rows that are used.
+        """
+        names = self.parts.rows.names
+        if len(names.kept) != self.parts.nobs and length != self.parts.nobs:
+            offset = offset[np.flatnonzero(names.kept)]
+        order = names.units.order
+        offset = offset if order is None else offset[order]
+        return offset / self.parts.whitening.scale if self.standard else offset
+
+
+def check_likelihood(given: Any) -> Likelihood:
+    """The name of a likelihood."""
+    known = get_args(Likelihood)
     if not isinstance(given, str) or given not in known:
-        names = " or ".join(repr(name) for name in get_args(Likelihood))
+        names = " or ".join(repr(name) for name in known)
         raise InputError(f"likelihood={given!r} must be {names}; use 'sweep' where rows are many")
-    return known[given]
+    return given  # type: ignore[return-value]
 
 
-def by_sweep(pt: Any, model: ModelParts, at: Graphs) -> Graph:
-    """One operation that passes over the rows, in standard units."""
+def by_sweep(pt: Any, mixed: Mixed, at: Graphs) -> Graph:
+    """Log-likelihood as one operation that passes over the rows, in the user's units."""
     # PyTensor is not imported with the package.
     from mixreg.ppl.swept import SweptLikelihood
 
-    problem, layout = model.problem(), model.layout.free()
+    parts, layout = mixed.parts, mixed.parts.layout.free()
     own = [at.coef]
-    if at.dispersion is not None:
+    if parts.family.dispersion_name is not None:
         own.append(layout.scale_power * pt.log(at.dispersion)[:, None])
     odds = at.gating[1:] - at.gating[:1]
     vector = pt.concatenate([pt.concatenate(own, axis=1).ravel(), odds.ravel()])
-    rows = problem.source.standard(problem.whitening)
-    made: Any = SweptLikelihood(rows, problem.mixture, layout)(vector)
-    return made[0]
+    made: Any = SweptLikelihood(mixed.source, mixed.mixture, layout, mixed)(vector)
+    return made[0] - (parts.whitening.log_volume if mixed.standard else 0.0)
 
 
-def by_graph(pt: Any, model: ModelParts, at: Graphs) -> Graph:
-    """All rows in one graph, which knows its second derivatives too, in standard units."""
-    block = model.source.at_hand("a PyMC graph of all rows").standard(model.whitening).as_block()
-    joint = _own_density(pt, model, block, at)
-    if model.noise:
-        length: Any = model.problem().mixture.background
-        even = model.family.unit_background(block, length)
+def by_graph(pt: Any, mixed: Mixed, at: Graphs) -> Graph:
+    """Log-likelihood of each unit times its weight, (units,), in the user's units.
+
+    All rows are in one graph, which knows its second derivatives too.
+    """
+    parts, block = mixed.parts, mixed.block()
+    joint = _own_density(pt, mixed, block, at)
+    if parts.noise:
+        length: Any = mixed.mixture.background
+        even = parts.family.unit_background(block, length)
         joint = pt.concatenate([joint, pt.as_tensor(np.array(even)[None])])
-    joint = joint + model.mixture.gate.prior_graph(pt, at.gating, block)
+    joint = joint + parts.mixture.gate.prior_graph(pt, at.gating, block)
     if block.known is not None:
-        classes = np.arange(model.layout.classes)[:, None]
+        classes = np.arange(parts.layout.classes)[:, None]
         wrong = (block.known >= 0) & (classes != block.known)
         joint = joint + np.where(wrong, -np.inf, 0.0)
-    marginal = _log_sum(pt, joint)
-    return marginal.sum() if block.weight is None else pt.dot(marginal, block.weight)
+    marginal = _log_sum(pt, joint) - mixed.log_scale * np.asarray(block.size)
+    return marginal if block.weight is None else marginal * block.weight
 
 
-def _own_density(pt: Any, model: ModelParts, block: Block, at: Graphs) -> Graph:
+def drawn(mixed: Mixed, block: Block, at: Any, offset: Array, rng: np.random.Generator) -> Array:
+    """Responses at some parameters, in the user's units and order.
+
+    Parameters
+    ----------
+    mixed : Mixed
+    block : Block
+        All rows in the user's units.
+    at : Parameters
+        In the user's units.
+    offset : (rows,) array
+        All of it that rows do not have themselves, in the order of the fit.
+    rng : Generator
+    """
+    spec = mixed.parts.spec
+    block = replace(block, offset=offset if block.offset is None else block.offset + offset)
+    task = Draw(spec, tuple(rng.spawn(1 + 2 * len(spec.responses))))
+    return np.asarray(mixed.parts.rows.names.unsort(task(block, at).join()[0]))
+
+
+def with_offset(source: Source, linear: bool, offset: Array) -> Source:
+    """Rows with one more offset, which moves the responses of a linear fit."""
+    rows = source.at_hand("an offset that is a variable")
+    block = rows.as_block()
+    if linear:
+        return rows.with_columns(y=block.y - offset)
+    return rows.with_columns(offset=offset if block.offset is None else block.offset + offset)
+
+
+def _own_density(pt: Any, mixed: Mixed, block: Block, at: Graphs) -> Graph:
     """Log density of each unit under each component, (k, units)."""
-    eta = pt.dot(at.coef, block.x.T)
+    family, eta = mixed.parts.family, pt.dot(at.coef, block.x.T)
     if block.offset is not None:
         eta = eta + block.offset
-    wide = None if at.dispersion is None else at.dispersion[:, None]
-    density = row_density(pt, model.family, block, eta, wide)
-    return per_unit(pt, model.family, block, density, model.k)
+    if at.offset is not None:
+        eta = eta + mixed.own_order(at.offset, at.offset.type.shape[0])
+    wide = None if family.dispersion_name is None else at.dispersion[:, None]
+    density = row_density(pt, family, block, eta, wide)
+    return per_unit(pt, family, block, density, mixed.parts.k)
 
 
 def _log_sum(pt: Any, joint: Graph) -> Graph:
