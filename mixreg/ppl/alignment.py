@@ -172,7 +172,7 @@ def _pivots(n: int) -> list[int]:
 
 def _best_of(costs: Any, pivots: list[int], k: int, to_pivot: Any) -> Alignment:
     """Relabel from several draws on; the one with the smallest cost in all."""
-    ends = []
+    ends: list[tuple[float, int, Orders, Array]] = []
     for pivot in pivots:
         orders = _orders(to_pivot(pivot))
         for _ in range(MOST_ROUNDS):

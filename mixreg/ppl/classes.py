@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from mixreg.estimators.expectation import Posterior
 from mixreg.ppl.compat import check_posterior, with_groups
 from mixreg.ppl.draws import CHUNK
-from mixreg.ppl.likelihood import Mixed, with_offset
+from mixreg.ppl.likelihood import with_offset
 from mixreg.ppl.located import AtDraws, at_draws, located
+from mixreg.ppl.mixed import Mixed
 from mixreg.ppl.names import row_labels
 from mixreg.sources import Source, per_unit
 
@@ -36,8 +37,9 @@ def classify(data: Any, model: Any) -> Any:
     InferenceData or DataTree
         A copy with a group `classes`: `probability` of each row or group, averaged over
         draws, its `label`, and `probability_by_draw`; with groups also
-        `row_probability`, `row_label` and `row_group`, the number of its group. Averages over draws mean something if
-        components keep their numbers: see `mixreg.ppl.align`, which makes them anew.
+        `row_probability`, `row_label` and `row_group`, the number of its group.
+        Averages over draws mean something if components keep their numbers: see
+        `mixreg.ppl.align`, which makes them anew.
 
     Notes
     -----

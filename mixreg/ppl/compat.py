@@ -95,7 +95,7 @@ def _joined(data: Any, more: Any) -> Any:
 
 
 def with_groups(data: Any, groups: Mapping[str, Any]) -> Any:
-    """A copy of ArviZ data with some groups put in, each a Dataset, or put in the place of others."""
+    """A copy of ArviZ data with some groups put in, or in the place of others; each a Dataset."""
     if hasattr(data, "children"):
         from xarray import DataTree
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from mixreg.errors import InputError
 from mixreg.estimators.priors import Priors
-from mixreg.ppl.likelihood import Graphs, Mixed
+from mixreg.ppl.mixed import Graphs, Mixed
 from mixreg.ppl.names import Names
 from mixreg.table.parts import ModelParts
 
@@ -46,7 +47,7 @@ def graphs(pt: Any, mixed: Mixed, given: Given, priors: Priors, names: Names) ->
     return Graphs(coef, dispersion, _gating(pt, mixed, given, priors, names), given.offset)
 
 
-def checked(pt: Any, name: str, value: Any, allowed: list[tuple[int, ...]], what: str) -> Graph:
+def checked(pt: Any, name: str, value: Any, allowed: Sequence[tuple[int, ...]], what: str) -> Graph:
     """A parameter as a graph; refuse shapes that cannot be right."""
     graph = pt.as_tensor_variable(value)
     shape = graph.type.shape

@@ -2,99 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
-from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.density import per_unit, row_density
+from mixreg.ppl.mixed import Graphs, Mixed
 from mixreg.report.drawing import Draw
 from mixreg.sources import Source
 from mixreg.sources.block import Block
-from mixreg.table.parts import ModelParts
 
 Array = NDArray[np.float64]
 Graph = Any
 Likelihood = Literal["graph", "sweep"]
 
 
-@dataclass(frozen=True, slots=True)
-class Graphs:
-    """Parameters of a mixture as graphs.
-
-    Attributes
-    ----------
-    coef : (k, p) graph
-    dispersion : (k,) graph
-        Of no meaning in families that have none.
-    gating : (K, width) graph
-    offset : (rows,) graph or None
-        In the user's units and order: part of the linear predictor from elsewhere.
-    """
-
-    coef: Graph
-    dispersion: Graph
-    gating: Graph
-    offset: Graph = None
-
-
-@dataclass(frozen=True, eq=False)
-class Mixed:
-    """A mixture that is part of a PyMC model: its rows, and the coordinates of its graphs.
-
-    Attributes
-    ----------
-    parts : ModelParts
-    standard : bool
-        Whether graphs are in standard coordinates; if not, in the user's units.
-    prefix : str
-        What the names of its own variables and dimensions begin with.
-    """
-
-    parts: ModelParts
-    standard: bool
-    prefix: str = ""
-
-    @property
-    def source(self) -> Source:
-        """Rows in these coordinates."""
-        parts = self.parts
-        return parts.source.standard(parts.whitening) if self.standard else parts.source
-
-    @property
-    def mixture(self) -> Mixture:
-        """What is mixed, in these coordinates."""
-        return self.parts.problem().mixture if self.standard else self.parts.mixture
-
-    @property
-    def log_scale(self) -> float:
-        """What the log density of a row loses on the way to the user's units."""
-        return float(np.log(self.parts.whitening.scale)) if self.standard else 0.0
-
-    def to_user(self, params: Parameters) -> Parameters:
-        """Parameters, or a stack of them, in the user's units."""
-        return self.parts.whitening.to_user(params) if self.standard else params
-
-    def block(self) -> Block:
-        """All rows."""
-        rows = self.parts.source.at_hand("a PyMC graph of all rows")
-        return (rows.standard(self.parts.whitening) if self.standard else rows).as_block()
-
-    def own_order(self, offset: Any, length: int | None) -> Any:
-        """An offset of the rows that were given, as the rows in the order of the fit have it.
-
-        Of some length, if it is known, which may be that of the rows that are used.
-        """
-        names = self.parts.rows.names
-        if len(names.kept) != self.parts.nobs and length != self.parts.nobs:
-            offset = offset[np.flatnonzero(names.kept)]
-        order = names.units.order
-        offset = offset if order is None else offset[order]
-        return offset / self.parts.whitening.scale if self.standard else offset
+def all_rows(mixed: Mixed) -> Block:
+    """All rows of a mixture, in its coordinates."""
+    parts = mixed.parts
+    rows = parts.source.at_hand("a PyMC graph of all rows")
+    return (rows.standard(parts.whitening) if mixed.standard else rows).as_block()
 
 
 def check_likelihood(given: Any) -> Likelihood:
@@ -126,7 +56,7 @@ def by_graph(pt: Any, mixed: Mixed, at: Graphs) -> Graph:
 
     All rows are in one graph, which knows its second derivatives too.
     """
-    parts, block = mixed.parts, mixed.block()
+    parts, block = mixed.parts, all_rows(mixed)
     joint = _own_density(pt, mixed, block, at)
     if parts.noise:
         length: Any = mixed.mixture.background

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mixreg.errors import InputError
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.compat import pymc
-from mixreg.ppl.likelihood import Graphs, Mixed
+from mixreg.ppl.mixed import Graphs, Mixed
 
 Array = NDArray[np.float64]
 Graph = Any
@@ -156,4 +156,3 @@ def at_draws(found: Located, draws: Mapping[str, Array]) -> AtDraws:
         return AtDraws(params, None)
     length = offset[0].shape[1]
     return AtDraws(params, np.array([mixed.own_order(one, length) for one in offset[0]]))
-

@@ -101,14 +101,13 @@ def add_coords(model: Any, prefix: str, coords: dict[str, Sequence[Any]]) -> Non
 def coords_of(parts: ModelParts) -> dict[str, Sequence[Any]]:
     """Labels along the dimensions."""
     layout, components = parts.layout, list(range(1, parts.k + 1))
-    found = {
+    return {
         "component": components,
         "class": components + [0] * parts.noise,
         "term": list(layout.terms),
         "standard_term": [f"standard {i}" for i in range(layout.p)],
         "gate_term": list(layout.gate),
     }
-    return found
 
 
 def row_labels(index: pd.Index) -> Any:

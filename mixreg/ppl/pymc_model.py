@@ -9,7 +9,8 @@ from mixreg.estimators.priors import Priors
 from mixreg.ppl.compat import pymc
 from mixreg.ppl.given import DEFAULT, Given, graphs
 from mixreg.ppl.inference_data import observed
-from mixreg.ppl.likelihood import Likelihood, Mixed, by_graph, by_sweep, check_likelihood
+from mixreg.ppl.likelihood import Likelihood, by_graph, by_sweep, check_likelihood
+from mixreg.ppl.mixed import Mixed
 from mixreg.ppl.names import Names, Prefixed, add_coords, coords_of, row_labels
 from mixreg.table.parts import ModelParts
 

@@ -24,7 +24,7 @@ from pytensor.link.numba.dispatch import basic as dispatch
 from mixreg.inference.score import value_and_score
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.ppl.likelihood import Mixed
+from mixreg.ppl.mixed import Mixed
 from mixreg.sources import Swept
 
 Array = NDArray[np.float64]

@@ -14,8 +14,9 @@ from pytensor.graph.basic import Constant
 from pytensor.tensor.random.op import RandomVariable
 
 from mixreg.mixture.parameters import Parameters
-from mixreg.ppl.likelihood import Graphs, Mixed, by_graph, drawn
 from mixreg.ppl.inference_data import observed
+from mixreg.ppl.likelihood import all_rows, by_graph, drawn
+from mixreg.ppl.mixed import Graphs, Mixed
 from mixreg.report.drawing import taken_out
 from mixreg.sources.block import Block
 
@@ -32,7 +33,7 @@ class MixtureVariable(RandomVariable):
         never taken for the same.
     """
 
-    __props__ = ("name", "signature", "dtype", "inplace", "mixed")
+    __props__: Any = ("name", "signature", "dtype", "inplace", "mixed")
     _print_name: ClassVar[tuple[str, str]] = (
         "MixtureRegression",
         "\\operatorname{MixtureRegression}",
@@ -97,7 +98,7 @@ class MixtureVariable(RandomVariable):
     @cached_property
     def _block(self) -> Block:
         """All rows, which are looked for once."""
-        return self._user.block()
+        return all_rows(self._user)
 
     @cached_property
     def _offset(self) -> Array:
