@@ -12,15 +12,6 @@ from scipy.optimize import minimize
 from mixreg import AlignmentError, MixReg, ppl
 from mixreg.ppl.compat import arviz, pymc
 from mixreg.ppl.surface import Surface
-from tests.test_ppl_mixture import (
-    ALL,
-    near_fit,
-    own_prior,
-    plain_logp,
-    possible,
-    user_model,
-    values_at,
-)
 
 STARTS = 50
 
@@ -184,16 +175,19 @@ def modes(seed: int) -> None:
 
 def density() -> None:
     """Log density in a user's model against likelihood and priors, every family and option."""
+    # Here, because tests import PyMC, which other benchmarks do without.
+    from tests import test_ppl_mixture as own
+
     worst = 0.0
-    for make in ALL.values():
+    for make in own.ALL.values():
         model = make()
-        vector = near_fit(model, 0.02)
-        point, built = values_at(model, vector), user_model(model, possible(model))
+        vector = own.near_fit(model, 0.02)
+        point, built = own.values_at(model, vector), own.user_model(model, own.possible(model))
         used = [variable.name for variable in built.free_RVs]
-        want = model.loglike(vector) + sum(own_prior(name, point[name]) for name in used)
+        want = model.loglike(vector) + sum(own.own_prior(name, point[name]) for name in used)
         if np.isfinite(want):
-            worst = max(worst, abs(plain_logp(built, point) / want - 1))
-    print(f"log density in a user's model, {len(ALL)} models: equal to {worst:.0e}", flush=True)
+            worst = max(worst, abs(own.plain_logp(built, point) / want - 1))
+    print(f"log density in a user's model, {len(own.ALL)} models: equal to {worst:.0e}", flush=True)
 
 
 def chains(seeds: int) -> None:

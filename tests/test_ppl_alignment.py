@@ -52,9 +52,9 @@ def as_data(values: dict[str, np.ndarray], **groups: Any) -> Any:
 def with_classes(data: Any, probability: np.ndarray) -> Any:
     """Draws with class probabilities."""
     dims = ("chain", "draw", "row", "class")
-    return with_groups(
-        data, {"classes": xarray.Dataset({"probability_by_draw": (dims, probability)})}
-    )
+    coords = {"class": 1 + np.arange(probability.shape[3])}
+    table = xarray.Dataset({"probability_by_draw": (dims, probability)}, coords)
+    return with_groups(data, {"classes": table})
 
 
 def same_up_to_one_order(found: np.ndarray, want: np.ndarray) -> None:

@@ -1,6 +1,5 @@
 """Engines for a PyMC model: modes under its own priors, normal approximations, starts of chains."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,23 +9,15 @@ from numpy.testing import assert_allclose
 from mixreg import InputError, MixReg, NotAvailableError, Priors, ppl
 from mixreg.ppl.compat import pymc
 from tests.samples import lines
-from tests.test_pymc import choices, customers
+from tests.test_pymc import PLAIN, choices, customers
 
 pm, pt = pymc()
 
-import pytensor  # noqa: E402
 from pymc.distributions.transforms import ordered  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _no_compiler() -> Iterator[None]:
-    """No C compiler is waited for."""
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        yield
 
 
 def three_lines(n: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -120,10 +111,10 @@ def test_the_mode_is_a_point_of_the_model(fits, name):
     found = fits(name)
     model = found.modes.surface.found.model
     assert set(found.point) == {variable.name for variable in model.free_RVs}
-    from pymc.model.transform.conditioning import remove_value_transforms
-
-    plain = remove_value_transforms(model)
-    height = plain.compile_logp(jacobian=False)(found.point)
+    for key, value in found.point.items():
+        assert_allclose(found.posterior[key].to_numpy()[0, 0], value)
+    point = found.modes.surface.unraveled(found.modes.best.vector)
+    height = model.compile_logp(jacobian=False, mode=PLAIN)(point)
     assert_allclose(float(height), found.log_density, rtol=1e-8)
     slope = found.modes.surface.at(found.modes.best.vector, jacobian=False)[1]
     assert np.abs(slope).max() < 1e-3

@@ -213,6 +213,30 @@ def test_weights_are_class_probabilities_or_case_weights():
         ppl.MixtureRegression("y", exog, k=2, weights=case, case_weights=case, observed=y)
 
 
+@pytest.mark.parametrize("rows", [2, 1])
+def test_a_gate_may_leave_out_the_first_class(rows):
+    model = MODELS["concomitant"]()
+    table = customers()
+    with pm.Model() as built:
+        gate = pm.Normal("g", 0, 1, shape=(rows, 2))
+        ppl.MixtureRegression.from_formula(
+            "r", "y ~ x1 + x2", table, k=2, concomitant="~ age", gate=gate
+        )
+    assert built.named_vars_to_dims["gate"] == ("class", "gate_term")
+    assert ("g" in built.named_vars_to_dims) == (rows == 2)
+    vector = near_fit(model, 0.1)
+    from tests.test_pymc import point_at
+
+    point = point_at(model, vector) | {"g": values_at(model, vector)["g"][-rows:]}
+    whole = user_model(model, ("gate",))
+    point_whole = point | {"g": values_at(model, vector)["g"]}
+    gap = 2 * stats.norm(0, 2).logpdf(0.0) if rows == 1 else 0.0
+    own = stats.norm(0, 1).logpdf(point["g"]).sum()
+    other = stats.norm(0, 2).logpdf(point["g"]).sum() + gap
+    found = plain_logp(built, point) - own
+    assert_allclose(found, plain_logp(whole, point_whole) - other, rtol=1e-10)
+
+
 def test_given_variables_get_dimensions():
     y, exog = two_lines()
     with pm.Model() as built:
@@ -339,6 +363,12 @@ def drawn(n: int = 300, **options: Any) -> np.ndarray:
     with pm.Model():
         variable = ppl.MixtureRegression("y", **options)
         return pm.draw(variable, n, random_seed=1, mode="FAST_COMPILE")
+
+
+def test_draws_differ_from_each_other():
+    y, exog = two_lines()
+    found = drawn(5, X=exog, k=2, coef=np.zeros((2, 2)), scale=1.0, observed=y)
+    assert len(np.unique(found)) == found.size
 
 
 def test_draws_are_those_of_the_mixture():

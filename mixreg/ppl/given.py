@@ -137,10 +137,10 @@ def _gating(pt: Any, mixed: Mixed, given: Given, priors: Priors, names: Names) -
         return pt.log(names.report("weights", weights, ("class",), weights))[:, None]
     if given.gate is not None:
         shapes = [(classes, width), (classes - 1, width)]
-        gate = checked(pt, "gate", given.gate, shapes, "classes by concomitants")
+        own = gate = checked(pt, "gate", given.gate, shapes, "classes by concomitants")
         if gate.type.shape[0] == classes - 1:
-            gate = pt.concatenate([pt.zeros((1, width)), gate])
-        gate = names.report("gate", gate, ("class", "gate_term"), given.gate)
+            own, gate = None, pt.concatenate([pt.zeros((1, width)), gate])
+        gate = names.report("gate", gate, ("class", "gate_term"), own)
         return (
             pt.dot(gate, np.linalg.inv(basis).T) if mixed.standard and basis is not None else gate
         )

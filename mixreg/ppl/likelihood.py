@@ -51,6 +51,12 @@ def by_sweep(pt: Any, mixed: Mixed, at: Graphs) -> Graph:
     return made[0] - (parts.whitening.log_volume if mixed.standard else 0.0)
 
 
+def check_graph(pt: Any, mixed: Mixed, at: Graphs) -> None:
+    """Refuse a family that has no graph, when a model is built and not when it is sampled."""
+    rows = mixed.parts.source.at_hand("a PyMC graph of all rows").as_block().cut(0, 1)
+    _row_density(pt, mixed, rows, pt.dot(at.coef, rows.x.T), at)
+
+
 def by_graph(pt: Any, mixed: Mixed, at: Graphs) -> Graph:
     """Log-likelihood of each unit times its weight, (units,), in the user's units.
 
@@ -87,7 +93,9 @@ def drawn(mixed: Mixed, block: Block, at: Any, offset: Array, rng: np.random.Gen
     """
     spec = mixed.parts.spec
     block = replace(block, offset=offset if block.offset is None else block.offset + offset)
-    task = Draw(spec, tuple(rng.spawn(1 + 2 * len(spec.responses))))
+    # Not spawned: PyTensor's copies of a generator have forgotten where they come from.
+    seeds = rng.integers(2**63, size=(1 + 2 * len(spec.responses), 2))
+    task = Draw(spec, tuple(np.random.default_rng(seed) for seed in seeds))
     return np.asarray(mixed.parts.rows.names.unsort(task(block, at).join()[0]))
 
 
@@ -107,9 +115,14 @@ def _own_density(pt: Any, mixed: Mixed, block: Block, at: Graphs) -> Graph:
         eta = eta + block.offset
     if at.offset is not None:
         eta = eta + mixed.own_order(at.offset, at.offset.type.shape[0])
-    wide = None if family.dispersion_name is None else at.dispersion[:, None]
-    density = row_density(pt, family, block, eta, wide)
+    density = _row_density(pt, mixed, block, eta, at)
     return per_unit(pt, family, block, density, mixed.parts.k)
+
+
+def _row_density(pt: Any, mixed: Mixed, block: Block, eta: Graph, at: Graphs) -> Graph:
+    family = mixed.parts.family
+    wide = None if family.dispersion_name is None else at.dispersion[:, None]
+    return row_density(pt, family, block, eta, wide)
 
 
 def _log_sum(pt: Any, joint: Graph) -> Graph:

@@ -38,6 +38,7 @@ class Matching:
     def _functions(self) -> tuple[Any, Any]:
         """Height and slope given a target and its weights; and the parameters themselves."""
         import pytensor
+        from pymc.pytensorf import compile as compiled
 
         _, pt = pymc()
         found = self.surface.found
@@ -51,8 +52,7 @@ class Matching:
         gap = pt.switch(weight > 0, flat - target, 0.0)
         height = prior - 0.5 * pt.sum(weight * gap**2)
         slope: Any = pytensor.grad(height, vector)
-        # Called some hundred times only: less than a compiler takes.
-        both = pytensor.function([vector, target, weight], [height, slope], mode="FAST_COMPILE")
+        both = compiled([vector, target, weight], [height, slope])
         return both, pytensor.function([vector], flat, mode="FAST_COMPILE")
 
     def _standard(self, coef: Any, dispersion: Any, gating: Any) -> Any:
@@ -92,7 +92,8 @@ class Matching:
         function = self._functions[0]
 
         def at(vector: Array) -> tuple[float, Array]:
-            value, slope = function(vector, target, weight)
+            with np.errstate(all="ignore"):
+                value, slope = function(vector, target, weight)
             if not np.isfinite(value) or not np.isfinite(slope).all():
                 return NOTHING, np.zeros_like(vector)
             return float(value), slope

@@ -65,7 +65,7 @@ def find_modes(found: Located, seed: int, n_init: int) -> Modes:
     if found.graphs.offset is not None:
         # The search knew nothing of an offset that varies: let it look again at the best one.
         ends = hunt.distinct([*ends, *hunt.from_search(hunt.with_offset(ends[0]))])
-    best = surface.polished(ends[0])
+    best = surface.polished(hunt.by_weight(ends[0]))
     return Modes(surface, hunt.matching, (best, *ends[1:]))
 
 
@@ -146,6 +146,17 @@ class Hunt:
         first = [self.surface.climbed(each.vector, steps=FIRST_STEPS) for each in near]
         first.sort(key=lambda end: -end.height)
         return [self.surface.climbed(end.vector) for end in first[:GO_ON]]
+
+    def by_weight(self, best: Climb) -> Climb:
+        """The same mode with the heaviest component first, where the model knows no order."""
+        params = self.matching.parameters(best.vector)
+        order = np.argsort(-params.weights[: params.k], kind="stable")
+        free = self.surface.found.mixed.parts.mixture.exchangeable
+        if not free or np.array_equal(order, np.arange(params.k)):
+            return best
+        start = self.matching.matched(params.permute(order))
+        again = self.surface.climbed(start.vector)
+        return again if again.height > best.height - SAME else best
 
     def with_offset(self, best: Climb) -> ModelParts:
         """The mixture's rows with the offset that a mode has."""

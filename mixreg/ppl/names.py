@@ -83,10 +83,10 @@ def add_coords(model: Any, prefix: str, coords: dict[str, Sequence[Any]]) -> Non
     """
     for name, labels in coords.items():
         full = prefix + name
-        there = model.coords.get(full)
-        if there is not None and len(there) != len(labels):
+        there = int(model.dim_lengths[full].eval()) if full in model.coords else None
+        if there is not None and there != len(labels):
             raise InputError(
-                f"the model has a dimension {full!r} of length {len(there)}, but the mixture's "
+                f"the model has a dimension {full!r} of length {there}, but the mixture's "
                 f"has {len(labels)}; give another prefix, such as prefix='mixture_'"
             )
         if full in model.named_vars:

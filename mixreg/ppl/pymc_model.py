@@ -9,7 +9,7 @@ from mixreg.estimators.priors import Priors
 from mixreg.ppl.compat import pymc
 from mixreg.ppl.given import DEFAULT, Given, graphs
 from mixreg.ppl.inference_data import observed
-from mixreg.ppl.likelihood import Likelihood, by_graph, by_sweep, check_likelihood
+from mixreg.ppl.likelihood import Likelihood, by_sweep, check_graph, check_likelihood
 from mixreg.ppl.mixed import Mixed
 from mixreg.ppl.names import Names, Prefixed, add_coords, coords_of, row_labels
 from mixreg.table.parts import ModelParts
@@ -64,7 +64,7 @@ def add_mixture(
     # PyTensor is not imported with the package.
     from mixreg.ppl.variable import MixtureVariable
 
-    by_graph(pt, mixed, at)  # What has no graph is refused here, not when it is sampled.
+    check_graph(pt, mixed, at)
     inputs = [at.coef, at.dispersion, at.gating]
     signature = "(k,p),(k),(c,q)"
     if at.offset is not None:

@@ -82,11 +82,13 @@ class Surface:
     @cached_property
     def _function(self) -> Any:
         import pytensor
+        from pymc.pytensorf import compile as compiled
 
         model = self.found.model
         (plain, whole), vector = self.joined([model.logp(jacobian=False), model.logp()])
         slopes: list[Any] = [pytensor.grad(each, vector) for each in (plain, whole)]
-        return pytensor.function([vector], [plain, slopes[0], whole, slopes[1]])
+        # PyMC's compiler makes parameters out of range a density of zero, not an error.
+        return compiled([vector], [plain, slopes[0], whole, slopes[1]])
 
     def at(self, vector: Array, jacobian: bool) -> tuple[float, Array]:
         """Log density and its gradient; with the Jacobian, of the unconstrained variables."""

@@ -113,8 +113,9 @@ def log_density(
 ) -> Any:
     """Log density of each unit; the rows are those that the variable was made for."""
     [value] = values
-    same = isinstance(value, Constant) and value.data.shape == (op.mixed.parts.nobs,)
-    if not same or not np.array_equal(value.data, observed(op.mixed.parts), equal_nan=True):
+    own = observed(op.mixed.parts)
+    data: Any = value.data if isinstance(value, Constant) else None
+    if data is None or not np.array_equal(data, own.astype(data.dtype)):
         raise NotImplementedError(
             "a MixtureRegression knows the density of its own rows only; for other data make "
             "another model with observed=..."
