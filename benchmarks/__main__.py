@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> None:
     if chosen.what in ("bayes", "all") and chosen.ppl is None:
         bayes.main(chosen.workers)
     if chosen.what == "all" or chosen.ppl is not None:
-        ppl.main(chosen.ppl or [], chosen.seeds)
+        ppl.main(chosen.ppl or [], chosen.seeds, chosen.workers)
     if chosen.what in ("checkpoint", "all"):
         checkpoint.main()
     if chosen.what in ("coverage", "all"):

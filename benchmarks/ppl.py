@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 from mixreg import AlignmentError, MixReg, ppl
 from mixreg.ppl.compat import arviz, pymc
+from mixreg.ppl.located import located
 from mixreg.ppl.surface import Surface
 
 STARTS = 50
@@ -150,8 +151,23 @@ def plain_maximum(surface: Surface, start: np.ndarray) -> float:
     return -float(minimize(down, start, jac=True, method="L-BFGS-B").fun)
 
 
+def same_as_find_map(seed: int) -> None:
+    """That `plain_maximum` is what `pymc.find_MAP` finds, from one start of one model."""
+    pm, _ = pymc()
+    built = MODELS["poisson"](seed)
+    surface = Surface(located(built))
+    start = surface.start + np.random.default_rng(seed).uniform(-1, 1, len(surface.start))
+    values = surface.reported(start[None])
+    point = {variable.name: values[variable.name][0] for variable in built.free_RVs}
+    with built:
+        found = pm.find_MAP(start=point, progressbar=False, include_transformed=True)
+    theirs = surface.at(surface.raveled(found), jacobian=False)[0]
+    print(f"find_MAP itself {theirs:.3f}, as it is done here {plain_maximum(surface, start):.3f}")
+
+
 def modes(seed: int) -> None:
     """`ppl.fit` against the best of 50 jittered climbs, model by model."""
+    same_as_find_map(seed)
     never_below = 0
     for name, make in MODELS.items():
         built = make(seed)
@@ -190,17 +206,17 @@ def density() -> None:
     print(f"log density in a user's model, {len(own.ALL)} models: equal to {worst:.0e}", flush=True)
 
 
-def chains(seeds: int) -> None:
+def chains(seeds: int, workers: int) -> None:
     """R-hat of chains begun at `initial_points`, and by PyMC's own initialisation."""
     pm, _ = pymc()
     az = arviz()
     good = {"initial_points": 0, "PyMC's own": 0, "PyMC's own, aligned": 0}
     settings: dict[str, Any] = {
-        "draws": 1500, "tune": 1000, "chains": 4, "cores": 2, "nuts_sampler": "pymc",
+        "draws": 1000, "tune": 700, "chains": 4, "cores": workers, "nuts_sampler": "pymc",
         "progressbar": False, "compute_convergence_checks": False,
     }  # fmt: skip
     for seed in range(seeds):
-        built = usual("y ~ x1", 4, seed, n=600)
+        built = usual("y ~ x1", 4, seed, 4, n=400, groups="who")
         found = ppl.fit(built, seed=seed)
         with built:
             points = found.initial_points(chains=4, seed=seed)
@@ -229,7 +245,7 @@ def rhat(az: Any, data: Any) -> float:
     return max(float(value.max()) for value in found.data_vars.values())
 
 
-def main(what: list[str], seeds: int) -> None:
+def main(what: list[str], seeds: int, workers: int) -> None:
     """Print the figures that are asked for."""
     warnings.simplefilter("ignore")
     asked = what or ["density", "modes", "chains"]
@@ -238,4 +254,4 @@ def main(what: list[str], seeds: int) -> None:
     if "modes" in asked:
         modes(0)
     if "chains" in asked:
-        chains(seeds)
+        chains(seeds, workers)

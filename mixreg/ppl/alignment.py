@@ -89,12 +89,12 @@ def align(data: Any, *, prefix: str = "", also: Sequence[str] = ()) -> Any:
 
     Examples
     --------
-    >>> import arviz as az, numpy as np, xarray as xr
+    >>> import numpy as np
     >>> from mixreg import ppl
+    >>> from mixreg.ppl.compat import draws_of
     >>> coef = np.tile([[1.0], [5.0]], (2, 50, 1, 1))
     >>> coef += 0.1 * np.random.default_rng(0).standard_normal(coef.shape)
     >>> coef[1] = coef[1, :, ::-1]
-    >>> from mixreg.ppl.compat import draws_of
     >>> data = draws_of({"posterior": ({"coef": coef}, {"coef": ["component", "term"]})},
     ...                 {"component": [1, 2], "term": ["x"]})
     >>> found = ppl.align(data).posterior["coef"].mean(["chain", "draw"])
