@@ -13,6 +13,7 @@ from benchmarks import (
     coverage,
     memory,
     peers,
+    ppl,
     recovery,
     reference,
     reference_glm,
@@ -61,6 +62,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "--one-start", action="store_true", help="only against one start of flexmix (peers)"
     )
+    parser.add_argument(
+        "--ppl",
+        nargs="*",
+        choices=["density", "modes", "chains"],
+        help="only mixtures inside PyMC models, all figures or some (bayes)",
+    )
     parser.add_argument("--fits", action="store_true", help="only whole fits (speed)")
     parser.add_argument("--vb", action="store_true", help="only variational Bayes (bayes)")
     chosen = parser.parse_args(arguments)
@@ -69,10 +76,12 @@ def main(arguments: list[str]) -> None:
         reference_glm.main(chosen.seeds)
     if chosen.what in ("speed", "all"):
         speed.main(chosen.fits)
-    if chosen.what in ("bayes", "all"):
+    if chosen.what in ("bayes", "all") and chosen.ppl is None:
         if not chosen.vb:
             bayes.main(chosen.workers)
         bayes_vb.main(chosen.workers)
+    if chosen.what == "all" or chosen.ppl is not None:
+        ppl.main(chosen.ppl or [], chosen.seeds, chosen.workers)
     if chosen.what in ("checkpoint", "all"):
         checkpoint.main()
     if chosen.what in ("coverage", "all"):

@@ -2,6 +2,7 @@
 
 from mixreg import datasets, families, metrics, simulate
 from mixreg.errors import (
+    AlignmentError,
     ConvergenceWarning,
     DegenerateFitWarning,
     FileFormatError,
@@ -18,6 +19,7 @@ from mixreg.selection import Selection, lr_test, select_k
 __version__ = "0.1.0"
 
 __all__ = [
+    "AlignmentError",
     "ConvergenceWarning",
     "DegenerateFitWarning",
     "FileFormatError",

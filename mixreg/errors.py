@@ -23,5 +23,9 @@ class NotAvailableError(AttributeError):
     """A quantity was asked for that this fit cannot give, with the reason."""
 
 
+class AlignmentError(ValueError):
+    """Components of draws cannot be told apart, so label switching cannot be undone."""
+
+
 class ClusterError(RuntimeError):
     """The cluster that has the rows is gone, or its workers die of a task."""

@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 class MixRegResults(BaseResults):
-    """Estimates, inference, segments and predictions of one fit.
+    """BaseResults, inference, segments and predictions of one fit.
 
     Components are numbered from 1 and ordered by weight, largest first.
     """
@@ -78,7 +78,7 @@ class MixRegResults(BaseResults):
     def remove_data(self) -> None:
         """Let the rows go, so that the results are small.
 
-        Estimates, tables and predictions for new data stay, and groups keep their
+        BaseResults, tables and predictions for new data stay, and groups keep their
         labels. What needs the rows says so from now on; `model` is one without
         them, and the model that was fitted keeps its own.
         """

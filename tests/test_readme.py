@@ -18,7 +18,7 @@ PAGES = {
     "docs/data.md": 1,
     "docs/families.md": 3,
     "docs/segmentation.md": 7,
-    "docs/bayes.md": 3,
+    "docs/bayes.md": 6,
 }
 MODULES = [m.name for m in pkgutil.walk_packages(mixreg.__path__, "mixreg.")]
 

@@ -118,9 +118,9 @@ class NegativeBinomial(CountFamily):
 
     def inside_graph(self, pt: Any, rows: Rows) -> Any:
         """`density` as a PyTensor graph."""
-        y, mu, a = rows.y, rows.mu, 1 / rows.dispersion
-        fixed = pt.gammaln(y + a) - pt.gammaln(a) - pt.gammaln(y + 1)
-        return fixed - a * pt.log1p(mu / a) + y * (pt.log(mu) - pt.log(a + mu))
+        y, mu, alpha = rows.y, rows.mu, rows.dispersion
+        spread = (y + 1 / alpha) * pt.log1p(alpha * mu)
+        return _rising_graph(pt, y, alpha) - pt.gammaln(y + 1) + y * pt.log(mu) - spread
 
     def score(self, rows: Rows) -> Array:
         """Derivative of the log density in the linear predictor."""
@@ -223,3 +223,16 @@ def by_count(rows: Rows, which: int) -> tuple[Array, Array, NDArray[np.intp]]:
     table = np.zeros((*s.shape[:-1], s.shape[-1] + 1))
     np.cumsum(part, axis=-1, out=table[..., 1:])
     return table, np.arange(s.shape[-1] + 1.0), y.astype(np.intp)
+
+
+def _rising_graph(pt: Any, y: Array, alpha: Any) -> Any:
+    """Logarithm of the product of 1 + j alpha over j below y, (k, rows), as `density` has it.
+
+    A difference of log gammas loses its digits where alpha is small.
+    """
+    most = int(y.max(initial=0.0))
+    if most > TABLE:
+        return pt.gammaln(y + 1 / alpha) - pt.gammaln(1 / alpha) + y * pt.log(alpha)
+    sums = pt.cumsum(pt.log1p(np.arange(most) * alpha), axis=1)
+    table = pt.concatenate([pt.zeros_like(alpha), sums], axis=1)
+    return table[:, y.astype(np.intp)]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
-from mixreg.errors import NotAvailableError
+from mixreg.errors import InputError, NotAvailableError
 
 INSTALL = "python -m pip install 'mixreg[bayes]'"
 
@@ -92,6 +92,39 @@ def _joined(data: Any, more: Any) -> Any:
     else:
         data.extend(more)
     return data
+
+
+def with_groups(data: Any, groups: Mapping[str, Any]) -> Any:
+    """A copy of ArviZ data with some groups put in, or in the place of others; each a Dataset."""
+    if hasattr(data, "children"):
+        from xarray import DataTree
+
+        new = data.copy()
+        for name, dataset in groups.items():
+            new[name] = DataTree(dataset)
+        return new
+    new = data.copy()
+    for name, dataset in groups.items():
+        if name in new.groups():
+            del new[name]
+        new.add_groups({name: dataset})
+    return new
+
+
+def dataset_of(data: Any, group: str) -> Any:
+    """A group of ArviZ data as a Dataset of xarray."""
+    found = data[group]
+    return found.to_dataset() if hasattr(found, "to_dataset") else found
+
+
+def check_posterior(data: Any) -> Any:
+    """The posterior of ArviZ data as a Dataset; refuse what is none."""
+    known = hasattr(data, "groups") or hasattr(data, "children")
+    if not known or "posterior" not in group_names(data):
+        raise InputError(
+            f"data is {type(data).__name__} without a posterior; give what pymc.sample returns"
+        )
+    return dataset_of(data, "posterior")
 
 
 def group_names(data: Any) -> set[str]:

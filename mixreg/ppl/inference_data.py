@@ -14,6 +14,7 @@ from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
 from mixreg.report.base_results import BaseResults
 from mixreg.sources import per_unit
 from mixreg.sources.tasks import responses
+from mixreg.table.parts import ModelParts
 
 Array = NDArray[np.float64]
 
@@ -78,15 +79,14 @@ def inference_data(
         **more,
         "posterior_predictive": (drawn, {name: ["row"]}),
         "log_likelihood": (pointwise, {name: [unit]}),
-        "observed_data": ({name: observed(res)}, {name: ["row"]}),
+        "observed_data": ({name: observed(model)}, {name: ["row"]}),
         "constant_data": (labels, {"labels": [unit], "probability": [unit, "class"]}),
     }
     return draws_of(groups, coords)
 
 
-def observed(res: BaseResults) -> Array:
+def observed(model: ModelParts) -> Array:
     """Responses in the user's order and units."""
-    model = res.model
     y = model.rows.names.unsort(per_unit(model.source, responses))
     if model.family.linear and model.offset is not None:
         y = y + model.offset

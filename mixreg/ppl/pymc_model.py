@@ -1,95 +1,85 @@
-"""The same mixture as a PyMC model, labels summed out."""
+"""A mixture put into a PyMC model, labels summed out."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mixreg.errors import InputError
 from mixreg.estimators.priors import Priors
 from mixreg.ppl.compat import pymc
-from mixreg.ppl.likelihood import Graphs, Likelihood, check_likelihood
+from mixreg.ppl.given import DEFAULT, Given, graphs
+from mixreg.ppl.inference_data import observed
+from mixreg.ppl.likelihood import Likelihood, by_sweep, check_graph, check_likelihood
+from mixreg.ppl.mixed import Mixed
+from mixreg.ppl.names import Names, Prefixed, add_coords, coords_of, row_labels
 from mixreg.table.parts import ModelParts
 
-Graph = Any
 
-# Sampling keeps all components; variational Bayes's own default prunes them.
-DEFAULT = Priors(concentration=1.0)
-
-
-def to_pymc(model: ModelParts, priors: Priors | None, likelihood: Likelihood = "graph") -> Any:
+def to_pymc(parts: ModelParts, priors: Priors | None, likelihood: Likelihood = "graph") -> Any:
     """Build the PyMC model; see `MixReg.to_pymc`."""
-    model.spec.check_one_response("to_pymc")
-    pm, pt = pymc()
-    if priors is not None and not isinstance(priors, Priors):
-        raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")
-    priors = DEFAULT if priors is None else priors
-    add_up = check_likelihood(likelihood)
-    white, gate = model.whitening, model.mixture.gate
-    with pm.Model(coords=_coords(model)) as built:
-        dispersion = _dispersion(pm, pt, model, priors)
-        coef = _coefficients(pm, pt, model, priors, dispersion)
-        gating = gate.graph(pm, pt, white.gate, model.layout.classes, priors)
-        user = white.scale * pt.dot(coef, white.basis.T)
-        if white.constant is not None:
-            user = user + white.shift * white.constant
-        pm.Deterministic("coef", user, dims=("component", "term"))
-        total = add_up(pt, model, Graphs(coef, dispersion, gating))
-        pm.Potential("log_likelihood", total - white.log_volume)
+    parts.spec.check_one_response("to_pymc")
+    pm, _ = pymc()
+    with pm.Model() as built:
+        add_mixture(parts, None, Given(), priors, likelihood)
     return built
 
 
-def _coords(model: ModelParts) -> dict[str, list[Any]]:
-    """Labels along the dimensions."""
-    layout, components = model.layout, list(range(1, model.k + 1))
-    return {
-        "component": components,
-        "class": components + [0] * model.noise,
-        "term": list(layout.terms),
-        "standard_term": [f"standard {i}" for i in range(layout.p)],
-        "gate_term": list(layout.gate),
-    }
+def add_mixture(
+    parts: ModelParts,
+    name: str | None,
+    given: Given,
+    priors: Priors | None,
+    likelihood: Likelihood,
+    prefix: str = "",
+) -> Any:
+    """Put a mixture into the model that is being built; the variable of its responses.
+
+    Parameters
+    ----------
+    parts : ModelParts
+        Rows, and what was asked.
+    name : str or None
+        Of the responses; None is their own, or "response" if that is taken.
+    given : Given
+        Parameters that are there already.
+    priors : Priors or None
+        Of the others.
+    likelihood : {"graph", "sweep"}
+        With "sweep" there is no variable of the responses, but a potential.
+    prefix : str
+        What names of variables and dimensions begin with.
+    """
+    pm, pt = pymc()
+    if priors is not None and not isinstance(priors, Priors):
+        raise InputError(f"priors={priors!r} must be a mixreg.Priors(...)")
+    kind, model = check_likelihood(likelihood), pm.modelcontext(None)
+    names = Names(Prefixed(pm, prefix), model)
+    add_coords(model, prefix, coords_of(parts))
+    mixed = Mixed(parts, given.coef is None, prefix)
+    at = graphs(pt, mixed, given, DEFAULT if priors is None else priors, names)
+    if kind == "sweep":
+        if given.offset is not None:
+            raise InputError("an offset that is a variable needs likelihood='graph'")
+        return pm.Potential(prefix + "log_likelihood", by_sweep(pt, mixed, at))
+    # PyTensor is not imported with the package.
+    from mixreg.ppl.variable import MixtureVariable
+
+    check_graph(pt, mixed, at)
+    inputs = [at.coef, at.dispersion, at.gating]
+    signature = "(k,p),(k),(c,q)"
+    if at.offset is not None:
+        inputs, signature = [*inputs, at.offset], signature + ",(m)"
+    variable: Any = MixtureVariable(mixed, signature=signature + "->(n)")(*inputs)
+    dims = None
+    if parts.groups is None:
+        # Log densities are those of groups, where there are some: not along the rows.
+        add_coords(model, prefix, {"row": row_labels(parts.index)})
+        dims = (prefix + "row",)
+    label = _free_name(model, parts.endog_names) if name is None else name
+    return model.register_rv(variable, label, observed=observed(parts), dims=dims)
 
 
-def _dispersion(pm: Any, pt: Any, model: ModelParts, priors: Priors) -> Graph:
-    """Dispersion of each component in standard units, and the scale users see."""
-    family = model.family
-    if family.dispersion_name is None:
-        return None
-    if family.equal_dispersion:
-        one = pm.InverseGamma("dispersion", priors.shape, priors.rate)
-        dispersion = one * pt.ones(model.k)
-    else:
-        dispersion = pm.InverseGamma("dispersion", priors.shape, priors.rate, dims="component")
-    user = (dispersion * model.whitening.scale**2) ** family.dispersion_power
-    pm.Deterministic("scale", user, dims="component")
-    return dispersion
-
-
-def _coefficients(pm: Any, pt: Any, model: ModelParts, priors: Priors, dispersion: Graph) -> Graph:
-    """Standard coefficients (k, p): free ones, shared ones, and zeros."""
-    layout, mixture = model.layout, model.mixture
-    scale = priors.coef_scale if model.family.linear else priors.link_scale
-    own = layout.p - mixture.shared
-    spread = scale * pt.sqrt(dispersion)[:, None] if model.family.linear else scale
-    parts = []
-    if own:
-        rows, cols = present_coefficients(model)
-        each = spread * pt.ones((model.k, own))
-        free = pm.Normal("beta", 0.0, each[rows, cols], shape=len(rows))
-        parts.append(pt.set_subtensor(pt.zeros((model.k, own))[rows, cols], free))
-    if mixture.shared:
-        common = pm.Normal("beta_shared", 0.0, scale, shape=mixture.shared)
-        parts.append(pt.ones((model.k, 1)) * common)
-    return pt.concatenate(parts, axis=1)
-
-
-def present_coefficients(model: ModelParts) -> tuple[Any, Any]:
-    """Component and standard regressor of each coefficient that is free and not shared."""
-    mixture = model.mixture
-    present = np.ones((model.k, model.layout.p - mixture.shared), dtype=bool)
-    for j, i in mixture.absent:
-        present[j, i] = False
-    rows, cols = np.nonzero(present)
-    return rows, cols
+def _free_name(model: Any, name: str) -> str:
+    """The name of a response, if neither a variable nor a dimension has it."""
+    taken = {*model.named_vars, *model.coords, "row"}
+    return name if name not in taken else "response"

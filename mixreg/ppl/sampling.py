@@ -14,9 +14,10 @@ from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.compat import pymc
 from mixreg.ppl.draws import CHUNK
+from mixreg.ppl.given import present_coefficients
 from mixreg.ppl.inference_data import inference_data
 from mixreg.ppl.likelihood import Likelihood
-from mixreg.ppl.pymc_model import present_coefficients, to_pymc
+from mixreg.ppl.pymc_model import to_pymc
 from mixreg.report.base_results import BaseResults
 from mixreg.table.checks import whole
 

@@ -24,6 +24,7 @@ from pytensor.link.numba.dispatch import basic as dispatch
 from mixreg.inference.score import value_and_score
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
+from mixreg.ppl.mixed import Mixed
 from mixreg.sources import Swept
 
 Array = NDArray[np.float64]
@@ -39,10 +40,14 @@ class SweptLikelihood(Op):
     mixture : Mixture
     layout : Layout
         With nothing in common between components.
+    mixed : Mixed or None
+        The mixture as part of a PyMC model.
     """
 
-    def __init__(self, rows: Swept, mixture: Mixture, layout: Layout) -> None:
-        self.rows, self.mixture, self.layout = rows, mixture, layout
+    def __init__(
+        self, rows: Swept, mixture: Mixture, layout: Layout, mixed: Mixed | None = None
+    ) -> None:
+        self.rows, self.mixture, self.layout, self.mixed = rows, mixture, layout, mixed
         self.number = _enter(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

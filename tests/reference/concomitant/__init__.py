@@ -13,7 +13,7 @@ from mixreg import datasets
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Estimates or standard errors, components first."""
+    """BaseResults or standard errors, components first."""
 
     coefficients: np.ndarray  # (k, p)
     log_sigma: np.ndarray  # (k,), (0,) for counts
