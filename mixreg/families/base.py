@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
+from mixreg.families.distribution import Distribution
 from mixreg.families.rows import Rows
 from mixreg.families.statistics import (
     RIDGE,
@@ -32,7 +33,7 @@ SCALE_STEP = 1.0
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(Distribution):
     """Base of the families; see the module's text.
 
     Attributes
@@ -141,10 +142,6 @@ class Family:
         )
 
     # What it may say
-
-    def mean(self, eta: Array) -> Array:
-        """Mean of the response at a linear predictor."""
-        return eta
 
     def weight(self, rows: Rows) -> Array:
         """Information about the linear predictor that scoring uses; not negative."""
