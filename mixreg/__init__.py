@@ -11,6 +11,7 @@ from mixreg.errors import (
 from mixreg.estimators.priors import Priors
 from mixreg.files.load import load
 from mixreg.model import MixReg
+from mixreg.report.comparison import Comparison, compare
 from mixreg.results import MixRegResults
 from mixreg.search.tensor import TensorStart
 from mixreg.selection import Selection, lr_test, select_k
@@ -18,6 +19,7 @@ from mixreg.selection import Selection, lr_test, select_k
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "ConvergenceWarning",
     "DegenerateFitWarning",
     "FileFormatError",
@@ -28,6 +30,7 @@ __all__ = [
     "Priors",
     "Selection",
     "TensorStart",
+    "compare",
     "datasets",
     "families",
     "load",
