@@ -12,6 +12,7 @@ from mixreg.errors import (
 from mixreg.estimators.priors import Priors
 from mixreg.files.load import load
 from mixreg.model import MixReg
+from mixreg.report.comparison import Comparison, compare
 from mixreg.results import MixRegResults
 from mixreg.search.tensor import TensorStart
 from mixreg.selection import Selection, lr_test, select_k
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AlignmentError",
+    "Comparison",
     "ConvergenceWarning",
     "DegenerateFitWarning",
     "FileFormatError",
@@ -30,6 +32,7 @@ __all__ = [
     "Priors",
     "Selection",
     "TensorStart",
+    "compare",
     "datasets",
     "families",
     "load",

@@ -21,12 +21,14 @@ from mixreg.ppl.inference_data import to_arviz
 from mixreg.ppl.likelihood import Likelihood
 from mixreg.ppl.sampling import initial_point, sample
 from mixreg.report import segments as market
-from mixreg.report.base_results import BaseResults, check_alpha
+from mixreg.report.base_results import check_alpha
 from mixreg.report.diagnostics import Diagnostics, diagnose
 from mixreg.report.drawing import simulate
 from mixreg.report.fitted import Fitted
 from mixreg.report.importance import importance
+from mixreg.report.knowing import predict_known
 from mixreg.report.labels import write_labels
+from mixreg.report.plotted import Plotted
 from mixreg.report.prediction import predict, read_new
 from mixreg.report.summary import make_summary
 from mixreg.table.checks import whole
@@ -34,8 +36,8 @@ from mixreg.table.checks import whole
 Array = NDArray[np.float64]
 
 
-class MixRegResults(BaseResults):
-    """BaseResults, inference, segments and predictions of one fit.
+class MixRegResults(Plotted):
+    """Estimates, inference, segments and predictions of one fit.
 
     Components are numbered from 1 and ordered by weight, largest first.
     """
@@ -78,7 +80,7 @@ class MixRegResults(BaseResults):
     def remove_data(self) -> None:
         """Let the rows go, so that the results are small.
 
-        BaseResults, tables and predictions for new data stay, and groups keep their
+        Estimates, tables and predictions for new data stay, and groups keep their
         labels. What needs the rows says so from now on; `model` is one without
         them, and the model that was fitted keeps its own.
         """
@@ -131,7 +133,9 @@ class MixRegResults(BaseResults):
 
     # Predictions
 
-    def predict(self, new: Any = None, which: str = "mean", **columns: Any) -> Any:
+    def predict(
+        self, new: Any = None, which: str = "mean", *, known: Any = None, **columns: Any
+    ) -> Any:
         """Predict for new data, or for the model's own rows.
 
         Parameters
@@ -149,6 +153,11 @@ class MixRegResults(BaseResults):
             the row or its group if `new` has them; otherwise what the fit knows
             of the group; otherwise the class probabilities. "label": the most
             probable component. Of several responses, those that `new` has count.
+        known : True or table, optional
+            With "mean": weight components by the posterior of each customer who is known,
+            in place of class probabilities. True: by the posterior of the groups of the
+            fit (of the fit's own rows, by their own). A table of earlier rows with
+            responses, or of posteriors with columns 1..k, says it of others.
         **columns : array, optional
             `groups`, `offset`, `exposure`, `trials`, `choice_set` or `concomitant`
             of the new rows, where `new` has no column of that name. What shifts means
@@ -161,14 +170,18 @@ class MixRegResults(BaseResults):
         Series or DataFrame with the index of `new`, or numbered from 0 if it is
         not pandas'; rows with missing regressors are NaN (labels: <NA>).
         """
-        known = ("groups", "offset", "exposure", "trials", "choice_set", "concomitant")
-        unknown = sorted(set(columns) - set(known))
+        names = ("groups", "offset", "exposure", "trials", "choice_set", "concomitant")
+        unknown = sorted(set(columns) - set(names))
         if unknown:
             raise InputError(
                 f"predict does not know {', '.join(unknown)}; columns of new rows are "
-                f"{', '.join(known)}"
+                f"{', '.join(names)}"
             )
-        return predict(self, new, which, columns)
+        if known is None or known is False:
+            return predict(self, new, which, columns)
+        if which != "mean":
+            raise InputError(f"known= goes with which='mean'; got which={which!r}")
+        return predict_known(self, new, known, columns)
 
     def assign(self, new: Any, **columns: Any) -> pd.DataFrame:
         """Place new customers: label, certainty and probabilities of each new row.

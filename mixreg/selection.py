@@ -20,7 +20,7 @@ from mixreg.jobs.parallel import run_all
 from mixreg.jobs.problem import Solution
 from mixreg.model import MixReg
 from mixreg.report.fitted import Fitted
-from mixreg.report.selection_plot import plot_selection
+from mixreg.report.plots.selection_plot import plot_selection
 from mixreg.results import MixRegResults
 from mixreg.table import frames
 from mixreg.table.checks import whole

@@ -32,7 +32,7 @@ def fitted():
 
 
 def assert_same_optimum(res: MixRegResults, ref: Reference) -> None:
-    """BaseResults to 1e-4, standard errors to 1 %."""
+    """Estimates to 1e-4, standard errors to 1 %."""
     found = res.coefficients.loc[list(ref.terms)].to_numpy().T
     order = match_components(found, ref.coefficients)
     np.testing.assert_array_equal(order, np.arange(ref.k), "components are in another order")

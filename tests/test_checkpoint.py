@@ -194,7 +194,7 @@ def test_other_data_and_other_models(data, tmp_path):
     for message, model in cases.items():
         with pytest.raises(FileFormatError, match=message):
             model.fit(checkpoint=path)
-    with pytest.raises(FileFormatError, match=r"the regressors differ; the response differs\. Run"):
+    with pytest.raises(FileFormatError, match=r"the regressors differ; the response differs\. Fit"):
         make(data.iloc[::-1])[0].fit(checkpoint=path)
 
 

@@ -141,7 +141,7 @@ def test_standard_errors_are_those_of_r(ref, kind, rtol, as_in_r):
             assert_allclose(mine, expected.gate[j - 2], rtol=rtol)
 
 
-# BaseResults
+# Estimates
 
 
 def test_planted_truth_is_recovered(res):

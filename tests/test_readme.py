@@ -17,6 +17,7 @@ PAGES = {
     "README.md": 2,
     "docs/data.md": 1,
     "docs/families.md": 3,
+    "docs/frames_and_plots.md": 0,
     "docs/segmentation.md": 7,
     "docs/bayes.md": 6,
 }

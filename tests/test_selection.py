@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg import InputError, MixReg, datasets, lr_test, select_k
 from mixreg.jobs.parallel import cores, run_all
-from mixreg.report.selection_plot import spread
+from mixreg.report.plots.selection_plot import spread
 from mixreg.selection import Selection
 from tests.samples import lines, shops
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
+from mixreg.families.distribution import Distribution
 from mixreg.families.rows import Rows
 from mixreg.families.statistics import (
     RIDGE,
@@ -33,7 +34,7 @@ SCALE_STEP = 1.0
 
 
 @dataclass(frozen=True)
-class Family(Uncertain):
+class Family(Uncertain, Distribution):
     """Base of the families; see the module's text.
 
     Attributes
@@ -142,10 +143,6 @@ class Family(Uncertain):
         )
 
     # What it may say
-
-    def mean(self, eta: Array) -> Array:
-        """Mean of the response at a linear predictor."""
-        return eta
 
     def weight(self, rows: Rows) -> Array:
         """Information about the linear predictor that scoring uses; not negative."""

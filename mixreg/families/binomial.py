@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr, xlog1py, xlogy
+from scipy.special import betainc, betaincc, gammaln, log_ndtr, xlog1py, xlogy
 
+from mixreg.families.distribution import Tails
 from mixreg.families.exponential import ExponentialFamily
 from mixreg.families.registry import register
 from mixreg.families.rows import Rows
@@ -113,6 +114,11 @@ class Binomial(ExponentialFamily):
             "'successes + failures'"
         )
 
+    def tails(self, rows: Rows) -> Tails:
+        """Of a binomial distribution, by that of a beta variable."""
+        m = np.ones(len(rows.y)) if rows.trials is None else np.round(rows.trials)
+        return binomial_tails(np.round(m * rows.y), m, rows.mu, np.exp(self.log_density(rows)))
+
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw proportions."""
         m = np.ones(len(rows.y)) if rows.trials is None else np.round(rows.trials)
@@ -134,6 +140,15 @@ class Binomial(ExponentialFamily):
         n = len(rows.y)
         m = np.ones(n) if rows.trials is None else rows.trials
         return np.asarray(np.floor(rng.random(n) * (m + 1)) / m)
+
+
+def binomial_tails(successes: Array, trials: Array, chance: Array, at: Array) -> Tails:
+    """Chances of fewer successes, of as many (`at`), and of more."""
+    some, none_left = np.maximum(successes, 1.0), successes >= trials
+    below = np.where(successes > 0, betaincc(some, trials - some + 1, chance), 0.0)
+    rest = np.where(none_left, 1.0, trials - successes)
+    above = np.where(none_left, 0.0, betainc(successes + 1, rest, chance))
+    return Tails(below, at, above)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from mixreg.errors import InputError
 from mixreg.families.base import Family
+from mixreg.families.distribution import Tails
+from mixreg.families.links import logistic
 from mixreg.families.registry import register
 from mixreg.families.rows import Rows
 from mixreg.families.statistics import FamilyStatistics, cross_sums, linear_predictor
@@ -157,6 +160,36 @@ class Choice(Family):
         top = pt.max(table, axis=-1, keepdims=True)
         total = pt.log(pt.sum(pt.exp(table - top), axis=-1)) + top[..., 0]
         return eta[:, np.flatnonzero(block.y)] - total
+
+    # What is said of an alternative by itself is said at its log odds against the others.
+
+    def mean(self, eta: Array) -> Array:
+        """Chance of an alternative."""
+        return logistic(eta)
+
+    def mean_slope(self, eta: Array) -> Array:
+        """First derivative of the chance."""
+        return logistic(eta) * logistic(-eta)
+
+    def mean_curve(self, eta: Array) -> Array:
+        """Second derivative of the chance."""
+        return self.mean_slope(eta) * (logistic(-eta) - logistic(eta))
+
+    def predictor(self, mean: Array) -> Array | None:
+        """Log odds of a chance."""
+        return np.asarray(logit(mean))
+
+    def response_variance(self, rows: Rows) -> Array:
+        """Of one answer: chosen, or not."""
+        return self.mean_slope(rows.eta)
+
+    def tails(self, rows: Rows) -> Tails:
+        """Of one answer: chosen, or not."""
+        yes, no = logistic(rows.eta), logistic(-rows.eta)
+        chosen = rows.y > 0.5
+        return Tails(
+            np.where(chosen, no, 0.0), np.where(chosen, yes, no), np.where(chosen, 0.0, yes)
+        )
 
     def draw_sets(self, eta: Array, sets: NDArray[np.intp], rng: np.random.Generator) -> Array:
         """Draw one alternative in every set: the largest of noisy utilities."""

@@ -90,6 +90,22 @@ class ExponentialFamily(Family):
         """Mean of the response at a linear predictor; out of range where there is none."""
         return self.valid(self._link.mean(eta))
 
+    def mean_slope(self, eta: Array) -> Array:
+        """First derivative of the mean."""
+        return self._link.slope(eta, self.mean(eta))
+
+    def mean_curve(self, eta: Array) -> Array:
+        """Second derivative of the mean."""
+        return self._link.curve(eta, self.mean(eta))
+
+    def predictor(self, mean: Array) -> Array | None:
+        """The linear predictor of a mean."""
+        return self._link.link(mean)
+
+    def response_variance(self, rows: Rows) -> Array:
+        """Variance of the response of each row."""
+        return np.asarray(self.variance(rows.mu, rows) / self.precision(rows))
+
     def evaluate(self, block: Block, params: Parameters) -> Any:
         """Rows at their linear predictors."""
         eta = linear_predictor(block, params.coef)

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln, polygamma
+from scipy.special import digamma, gammainc, gammaincc, gammaln, polygamma
 
+from mixreg.families.distribution import Tails
 from mixreg.families.exponential import ExponentialFamily
 from mixreg.families.registry import register
 from mixreg.families.rows import Rows
@@ -89,6 +90,12 @@ class Gamma(ExponentialFamily):
     def check(self, y: Array, trials: Array | None) -> tuple[NDArray[np.bool_], str]:
         """Positive numbers."""
         return y <= 0, "positive numbers"
+
+    def tails(self, rows: Rows) -> Tails:
+        """Of a gamma distribution."""
+        shape = 1 / rows.dispersion
+        at = shape * (rows.y / rows.mu)
+        return Tails.continuous(gammainc(shape, at), gammaincc(shape, at))
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw responses."""

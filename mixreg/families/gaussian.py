@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from mixreg.families.base import Family
 from mixreg.families.bounds import FLOOR, residual_variances
-from mixreg.families.gaussian_link import GaussianLink, GaussianPart
+from mixreg.families.distribution import Tails
+from mixreg.families.gaussian_link import GaussianLink, GaussianPart, normal_tails
 from mixreg.families.registry import register
 from mixreg.families.rows import Rows
 from mixreg.families.statistics import (
@@ -213,6 +214,22 @@ class Gaussian(Family):
     def density_graph(self, pt: Any, block: Block, eta: Any, dispersion: Any) -> Any:
         """Log density of rows as a PyTensor graph, (k, rows)."""
         return GaussianLink().density_graph(pt, block, eta, dispersion)
+
+    def mean_slope(self, eta: Array) -> Array:
+        """The mean is the linear predictor."""
+        return np.ones_like(eta)
+
+    def mean_curve(self, eta: Array) -> Array:
+        """It has no curvature."""
+        return np.zeros_like(eta)
+
+    def response_variance(self, rows: Rows) -> Array:
+        """That of the errors."""
+        return np.broadcast_to(rows.dispersion, rows.mu.shape)
+
+    def tails(self, rows: Rows) -> Tails:
+        """Of a normal distribution."""
+        return normal_tails(rows)
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw responses."""

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from mixreg.families.bounds import residual_variances
+from mixreg.families.distribution import Tails
 from mixreg.families.exponential import ExponentialFamily
 from mixreg.families.rows import Rows
 from mixreg.mixture.parameters import Parameters
@@ -62,6 +64,10 @@ class GaussianLink(ExponentialFamily):
         gap = rows.y - rows.mu
         return -0.5 * (pt.log(2 * np.pi * rows.dispersion) + gap**2 / rows.dispersion)
 
+    def tails(self, rows: Rows) -> Tails:
+        """Of a normal distribution."""
+        return normal_tails(rows)
+
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in the log variance."""
         rows, out = self.inside(rows)
@@ -114,3 +120,9 @@ class GaussianPart(GaussianLink):
         """Whether the smallest variance sits at the bound, or at nothing at all."""
         least = float(params.dispersion.min()) <= self.scale_range[0] * (1 + 1e-6)
         return least or super().bound_binds(params)
+
+
+def normal_tails(rows: Rows) -> Tails:
+    """Chances below and above the responses of rows with normal errors."""
+    gap = (rows.y - rows.mu) / np.sqrt(rows.dispersion)
+    return Tails.continuous(ndtr(gap), ndtr(-gap))

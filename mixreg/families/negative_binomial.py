@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import betainc, betaincc, gammaln
 
 from mixreg.families.counts import CountFamily
+from mixreg.families.distribution import Tails
 from mixreg.families.registry import register
 from mixreg.families.rising import excess, rising_sums
 from mixreg.families.rows import Rows
@@ -21,6 +22,8 @@ Array = NDArray[np.float64]
 
 # Up to this count, sums over the counts below it are added up one by one.
 TABLE = 3000
+# Below this dispersion, tails are those of it: Poisson's but for rounding.
+SMALLEST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,13 @@ class NegativeBinomial(CountFamily):
         slope = self._link.slope(at.eta, at.mu)
         found = (at.y - at.mu) * slope / at.mu * (at.t * at.shrink * at.shrink)
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
+
+    def tails(self, rows: Rows) -> Tails:
+        """Of a negative binomial distribution, by that of a beta variable."""
+        size = 1 / np.maximum(rows.dispersion, SMALLEST)
+        chance, y = rows.mu / (size + rows.mu), np.maximum(rows.y, 1.0)
+        below = np.where(rows.y > 0, betaincc(y, size, chance), 0.0)
+        return Tails(below, np.exp(self.log_density(rows)), betainc(rows.y + 1, size, chance))
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw counts."""

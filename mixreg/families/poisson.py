@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gammainc, gammaincc, gammaln
 
 from mixreg.families.counts import CountFamily
+from mixreg.families.distribution import Tails
 from mixreg.families.registry import register
 from mixreg.families.rows import Rows
 
@@ -45,6 +46,11 @@ class Poisson(CountFamily):
         """`density` as a PyTensor graph."""
         logs = rows.eta if self.link_name == "log" else pt.log(rows.mu)
         return rows.y * logs - rows.mu - pt.gammaln(rows.y + 1)
+
+    def tails(self, rows: Rows) -> Tails:
+        """Of a Poisson distribution: P(Y <= y) is the upper tail of a gamma variable."""
+        below = np.where(rows.y > 0, gammaincc(np.maximum(rows.y, 1.0), rows.mu), 0.0)
+        return Tails(below, np.exp(self.density(rows)), gammainc(rows.y + 1, rows.mu))
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
         """Draw counts."""

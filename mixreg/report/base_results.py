@@ -77,7 +77,7 @@ class BaseResults(Criteria):
             raise NotAvailableError("a fit from a file does not keep the options of `fit`")
         return self._options
 
-    # BaseResults
+    # Estimates
 
     @property
     def elbo(self) -> float:
@@ -259,7 +259,7 @@ class BaseResults(Criteria):
 
     @property
     def tvalues(self) -> pd.Series:
-        """BaseResults over standard errors; NaN where these are infinite."""
+        """Estimates over standard errors; NaN where these are infinite."""
         bse = self.bse
         with np.errstate(divide="ignore", invalid="ignore"):
             return (self.params / bse.mask(np.isinf(bse))).rename("tvalues")

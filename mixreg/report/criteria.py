@@ -100,6 +100,16 @@ class Criteria:
         return -2 * self.llf + self.df_model * float(np.log(self.n_units))
 
     @property
+    def caic(self) -> float:
+        """Consistent AIC: BIC plus one for each free parameter."""
+        return self.bic + self.df_model
+
+    @property
+    def hqic(self) -> float:
+        """Hannan and Quinn's criterion; n as in `bic`."""
+        return -2 * self.llf + 2 * self.df_model * float(np.log(np.log(self.n_units)))
+
+    @property
     def entropy(self) -> float:
         """Entropy of the posterior, summed over rows or groups."""
         return self.fitted.tally.entropy

@@ -124,6 +124,18 @@ class NewRows:
         finite = [np.isfinite(part.x).all(axis=1) for part in self.parts]
         return np.asarray(np.logical_and.reduce(finite))
 
+    def some(self, where: Any) -> NewRows:
+        """Some of the rows, by a slice or a mask."""
+
+        def cut(values: Any) -> Any:
+            return None if values is None else values[where]
+
+        parts = [
+            NewResponse(p.x[where], cut(p.y), cut(p.trials), cut(p.offset)) for p in self.parts
+        ]
+        rest = (self.z, self.groups, self.sets)
+        return NewRows(parts, self.index[where], *map(cut, rest))
+
     def seen(self) -> list[NDArray[np.bool_]]:
         """Rows at which each response says something about the label."""
         good = self.good if self.z is None else self.good & np.isfinite(self.z).all(axis=1)

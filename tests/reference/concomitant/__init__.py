@@ -13,7 +13,7 @@ from mixreg import datasets
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """BaseResults or standard errors, components first."""
+    """Estimates or standard errors, components first."""
 
     coefficients: np.ndarray  # (k, p)
     log_sigma: np.ndarray  # (k,), (0,) for counts

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mixreg.report.plots.style import MUTED, STRONG, caption, dress, one_axes
+
 Array = NDArray[np.float64]
 
-STRONG, MUTED = "#1f5fa8", "#8a8a8a"
 STYLES = {"aic": (0, (5, 2)), "bic": "-", "icl": (0, (1.5, 1.5))}
 # Least distance of two names at the right, as a share of the height.
 APART = 0.065
@@ -20,8 +21,7 @@ def plot_selection(
     table: pd.DataFrame, chosen: str, best_k: int, sound: NDArray[np.bool_], ax: Any = None
 ) -> Any:
     """Draw the criteria against k; see `Selection.plot`."""
-    if ax is None:
-        ax = _new_axes()
+    ax = one_axes(ax)
     finite = table[list(STYLES)].where(np.isfinite(table[list(STYLES)]))
     for name, values in finite.items():
         strong = name == chosen
@@ -40,19 +40,8 @@ def plot_selection(
     _dress(ax, table.index.to_numpy(), f"k = {best_k} by {chosen.upper()}")
     _name_lines(ax, finite, chosen)
     if not sound.all():
-        note = "hollow: a component is empty or may be chance"
-        ax.set_title(note, loc="right", fontsize=8.5, color="#555555")
+        caption(ax, "hollow: a component is empty or may be chance")
     return ax
-
-
-def _new_axes() -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(
-            "plots need matplotlib, which is not installed; try: pip install 'mixreg[plot]'"
-        ) from error
-    return pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")[1]
 
 
 def _mark(ax: Any, k: int, value: float) -> None:
@@ -74,16 +63,9 @@ def _mark(ax: Any, k: int, value: float) -> None:
 def _dress(ax: Any, ks: NDArray[np.intp], title: str) -> None:
     from matplotlib.ticker import StrMethodFormatter
 
-    ax.set_title(title, loc="left", fontsize=11, fontweight="bold")
-    ax.set_xlabel("components k")
-    ax.set_ylabel("criterion (smaller is better)")
+    dress(ax, title, "components k", "criterion (smaller is better)")
     ax.set_xticks(ks)
     ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
-    ax.grid(axis="y", color="#e6e6e6", linewidth=0.8)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color("#bbbbbb")
-    ax.tick_params(color="#bbbbbb")
     ax.margins(x=0.06, y=0.08)
 
 
@@ -101,7 +83,7 @@ def _name_lines(ax: Any, values: Any, chosen: str) -> None:
             textcoords="offset points",
             va="center",
             annotation_clip=False,
-            color=STRONG if strong else "#666666",
+            color=STRONG if strong else MUTED,
             fontweight="bold" if strong else "normal",
             fontsize=9.5,
         )

@@ -1,0 +1,1 @@
+"""Plots of a fit: each takes axes and returns them, and all look alike."""
