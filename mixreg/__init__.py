@@ -6,6 +6,8 @@ from mixreg.errors import (
     DegenerateFitWarning,
     FileFormatError,
     InputError,
+    InputWarning,
+    InterpretationWarning,
     NotAvailableError,
 )
 from mixreg.estimators.priors import Priors
@@ -22,6 +24,8 @@ __all__ = [
     "DegenerateFitWarning",
     "FileFormatError",
     "InputError",
+    "InputWarning",
+    "InterpretationWarning",
     "MixReg",
     "MixRegResults",
     "NotAvailableError",

@@ -89,6 +89,7 @@ def best_end(
     run: Any,
     control: Control,
     watch: Watch | None,
+    every: bool = False,
 ) -> Fit:
     """Run the finalists to the end, on all rows; the best of them.
 
@@ -99,8 +100,15 @@ def best_end(
     contested : int
         So many are run in any case; others, and at last milder starts, only
         while chance explains part of every end.
+    every : bool
+        Run all of them: the user asked for so many.
     """
-    ends: list[Fit] = []
+    if every and len(starts) > 1:
+        ends = [_ended(run, source, mixture, start, control, watch) for start in starts]
+        if run is run_altmin:
+            return max(ends, key=lambda end: end.objective)
+        return ranked(source, mixture, ends, source.row_weight)[0]
+    ends = []
     most = len(starts) if source.rows <= MANY_ROWS else FEWER
     for number, start in enumerate(starts[:most]):
         if number >= contested and not is_accident(source, mixture, ends):

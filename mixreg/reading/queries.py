@@ -27,7 +27,8 @@ class Query:
 
     def __init__(self, data: Any) -> None:
         self.name = f"the {type(data).__name__}"
-        self._data, self._schema = data, _schema(data)
+        with reading(self.name):
+            self._data, self._schema = data, _schema(data)
         self.columns = tuple(self._schema.names)
         self.keys: dict[str, Any] = {}
 
