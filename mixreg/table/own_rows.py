@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mixreg.sources import Source
 from mixreg.sources.standard import Whitening
-from mixreg.table.units import Units, UserTable
+from mixreg.table.units import NO_TABLE, Units, UserTable
 
 Array = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ class NamesAtHand:
     units: Units
     index: pd.Index
     kept: NDArray[np.bool_]
-    user: UserTable = UserTable(_gone)
+    user: UserTable = NO_TABLE
 
     @property
     def given(self) -> int:
