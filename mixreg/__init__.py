@@ -7,6 +7,8 @@ from mixreg.errors import (
     DegenerateFitWarning,
     FileFormatError,
     InputError,
+    InputWarning,
+    InterpretationWarning,
     NotAvailableError,
 )
 from mixreg.estimators.priors import Priors
@@ -26,6 +28,8 @@ __all__ = [
     "DegenerateFitWarning",
     "FileFormatError",
     "InputError",
+    "InputWarning",
+    "InterpretationWarning",
     "MixReg",
     "MixRegResults",
     "NotAvailableError",

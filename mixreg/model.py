@@ -25,9 +25,17 @@ from mixreg.ppl.pymc_model import to_pymc
 from mixreg.report.fitted import make_fitted
 from mixreg.results import MixRegResults
 from mixreg.sources.base import Standardised
+from mixreg.table.arguments import called
 from mixreg.table.declaration import Declaration
 
 Array = NDArray[np.float64]
+
+# Arguments of the model that are often given to `fit`.
+DECLARED = (
+    *("k", "groups", "weights", "concomitant", "family", "link", "shared", "only", "choice_set"),
+    *("known_labels", "noise", "offset", "exposure", "trials", "subset", "missing"),
+    *("equal_variance", "variance_ratio"),
+)
 
 
 class MixReg(Declaration):
@@ -126,12 +134,13 @@ class MixReg(Declaration):
         sums = self.source.sweep(TakeInformation(self.mixture), at).contract(self.layout)
         return -sums.information
 
+    @called("MixReg.fit", DECLARED)
     def fit(
         self,
         method: str = "em",
         init: Any = "auto",
         *,
-        n_init: int = 16,
+        n_init: int | None = None,
         max_iter: int = 1000,
         tol: float = 1e-10,
         seed: int = 0,
@@ -155,10 +164,11 @@ class MixReg(Declaration):
             moves against the best. "tensor" is the tensor start alone. Labels
             1..k are an array with one entry a row (or group); coefficients a
             (k, p) array or a DataFrame like `results.coefficients`.
-        n_init : int
+        n_init : int, optional
             How hard "auto" looks: starts, moves, and what they may cost grow
-            with it. 1 means one start, the tensor's if there is one, and no
-            moves.
+            with it; 16 if None. 1 means one start, the tensor's if there is one,
+            and no moves. With "random": so many starts, each run to its end, and
+            the best is kept; 1 if None.
         max_iter : int
             Most iterations of the final run.
         tol : float
@@ -173,7 +183,8 @@ class MixReg(Declaration):
         cov_type : {"oim", "opg", "robust", "cluster", "none"}
             How standard errors are made.
         cov_kwds : dict, optional
-            For "cluster": `{"groups": array}`, one entry a row.
+            For "cluster": `{"groups": array}`, one entry a row; or the name of a
+            column of the table that the model was declared on, while that is there.
         progress : bool, optional
             Show a progress bar, or none. If None, one appears by itself, on a
             terminal or in a notebook, when the fit takes more than two seconds.

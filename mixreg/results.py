@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -140,8 +141,9 @@ class MixRegResults(Plotted):
 
         Parameters
         ----------
-        new : DataFrame, another table or array, optional
-            New data through the same formula.
+        new : DataFrame, another table, array or files, optional
+            New data through the same formula; files are read into memory, and their
+            rows numbered from 0.
         which : {"mean", "component", "posterior", "label"}
             "mean": expected response, averaged over components by weight; the
             background of a model with noise is left out.
@@ -223,10 +225,16 @@ class MixRegResults(Plotted):
         """Average posterior table and expected misclassification."""
         return market.classification(self)
 
-    def importance(self) -> pd.DataFrame:
-        """Conjoint importance of each attribute, in percent."""
+    def importance(self, attributes: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
+        """Conjoint importance of each attribute, in percent.
+
+        Parameters
+        ----------
+        attributes : dict, optional
+            Terms that are one attribute: `{"fee": ["Med_Fee", "Low_Fee"]}`.
+        """
         self.spec.check_one_response("importance")
-        return importance(self)
+        return importance(self, attributes)
 
     def wtp(self, price: str, alpha: float = 0.05) -> pd.DataFrame:
         """Willingness to pay: minus each coefficient over that of the price.

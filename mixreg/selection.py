@@ -117,7 +117,22 @@ class Selection:
         return f"<p><b>{escape(self._title())}</b></p>{self._formatted().to_html()}{notes}"
 
     def _title(self) -> str:
-        return f"k = {self.best_k} by {CRITERIA[self.criterion]}"
+        name = CRITERIA[self.criterion]
+        over = self.passed_over
+        if not len(over):
+            return f"k = {self.best_k} by {name}"
+        told = "; ".join(f"k = {k}: {_why_not(self.results[k].fitted)}" for k in over)
+        fewer = "a smaller" if len(over) == 1 else "smaller"
+        return (
+            f"k = {self.best_k} by {name} among sound fits; passed over, though of {fewer} {name}: "
+            f"{told}"
+        )
+
+    @property
+    def passed_over(self) -> list[int]:
+        """Each k with a smaller criterion than the one chosen, whose fit is not sound."""
+        values = self.table[self.criterion]
+        return [int(k) for k in values.index[values < values[self.best_k]]]
 
     def _formatted(self) -> pd.DataFrame:
         """The table in print: numbers as text, a star at the choice."""
@@ -148,7 +163,7 @@ def select_k(
     *,
     endog: Any = None,
     exog: Any = None,
-    n_init: int = 16,
+    n_init: int | None = None,
     seed: int = 0,
     n_jobs: int | None = None,
     progress: bool | None = None,
@@ -172,7 +187,8 @@ def select_k(
     n_init, seed : int
         As in `fit`.
     n_jobs : int, optional
-        Number of processes. None uses all cores if that saves time.
+        Most processes; None as many as there are cores. Others than this one are
+        started only if that saves time.
     progress : bool, optional
         Show a progress bar, or none. If None, one appears by itself, on a terminal
         or in a notebook, after two seconds.
@@ -375,6 +391,11 @@ def _named(components: tuple[int, ...], what: str) -> list[str]:
         return []
     numbers = ", ".join(str(j + 1) for j in components)
     return [f"component{'s' if len(components) > 1 else ''} {numbers} {what}"]
+
+
+def _why_not(fitted: Fitted) -> str:
+    """Why a fit may not be chosen."""
+    return "; ".join([*_named(fitted.empty, "empty"), *_named(fitted.suspects, "may be chance")])
 
 
 def _sound(fitted: Fitted) -> bool:

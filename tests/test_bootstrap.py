@@ -12,6 +12,7 @@ from mixreg import InputError, MixReg, MixRegResults
 from mixreg.inference.bootstrap import AlignedRefit, Bootstrap, bootstrap
 from mixreg.inference.overlap import LabelProducts
 from mixreg.inference.replicate import Replicate, make_refit, repeated, resampled
+from mixreg.jobs import parallel
 from mixreg.simulate import mixed_linear_equations
 from tests.samples import lines, shops
 
@@ -204,7 +205,8 @@ def test_known_labels_keep_their_numbers():
 # Replicates
 
 
-def test_processes_do_not_matter(res):
+def test_processes_do_not_matter(res, monkeypatch):
+    monkeypatch.setattr(parallel, "WORTH", -1.0)
     one = res.bootstrap(6, seed=3, n_jobs=1)
     two = res.bootstrap(6, seed=3, n_jobs=2)
     other = res.bootstrap(6, seed=4, n_jobs=1)

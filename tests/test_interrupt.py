@@ -268,7 +268,7 @@ def test_workers_end_with_an_interrupt(tmp_path):
         from mixreg.jobs.parallel import run_all
         print("begin", flush=True)
         try:
-            run_all(time.sleep, [100.0] * 4, n_jobs=2, costs=[1.0] * 4)
+            run_all(time.sleep, [100.0] * 4, n_jobs=2, costs=[1.0] * 4, at_once=True)
         except KeyboardInterrupt:
             print("interrupted", flush=True)
             sys.stdin.read()

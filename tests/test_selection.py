@@ -13,6 +13,7 @@ from matplotlib import pyplot
 from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg import InputError, MixReg, datasets, lr_test, select_k
+from mixreg.jobs import parallel
 from mixreg.jobs.parallel import cores, run_all
 from mixreg.report.plots.selection_plot import spread
 from mixreg.selection import Selection
@@ -179,7 +180,8 @@ def test_cheese():
 
 
 @pytest.mark.filterwarnings("error")
-def test_processes_do_not_matter(data, chosen):
+def test_processes_do_not_matter(data, chosen, monkeypatch):
+    monkeypatch.setattr(parallel, "WORTH", -1.0)
     selection = select_k(FORMULA, data, k=range(1, 4), n_jobs=2)
     assert_allclose(selection.table["llf"], chosen.table["llf"], rtol=1e-10)
     assert_allclose(selection.best.params, chosen.best.params, rtol=1e-7)
@@ -201,8 +203,9 @@ def test_results_come_in_order_and_tasks_are_made_as_needed():
     assert run_all(function, tasks(), 1, costs=[1.0] * 30) == [3 * i for i in range(30)]
 
 
-def test_short_work_stays_here():
-    here = run_all(_whoami, range(5), None, costs=[1.0] * 5)
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_short_work_stays_here(n_jobs):
+    here = run_all(_whoami, range(5), n_jobs, costs=[1.0] * 5)
     assert set(here) == {os.getpid()}
     assert cores() >= 1
 
@@ -212,18 +215,20 @@ def _whoami(_: int) -> int:
 
 
 def test_what_cannot_be_sent_runs_here():
-    assert run_all(lambda i: i + 1, [1, 2], 2, costs=[1.0, 1.0]) == [2, 3]
+    assert run_all(lambda i: i + 1, [1, 2], 2, costs=[1.0, 1.0], at_once=True) == [2, 3]
 
 
 def test_a_worker_that_dies_is_told():
     with pytest.raises(RuntimeError, match="worker process ended before its work was done"):
-        run_all(os._exit, [1, 1], 2, costs=[1.0, 1.0])
+        run_all(os._exit, [1, 1], 2, costs=[1.0, 1.0], at_once=True)
 
 
 def test_a_script_needs_no_guard(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "from mixreg import datasets, select_k\n"
+        "from mixreg.jobs import parallel\n"
+        "parallel.WORTH = -1.0\n"
         "print('begin')\n"
         "s = select_k('tuned ~ stretchratio', datasets.tonedata(), k=[1, 2], n_init=1, n_jobs=2)\n"
         "print(s.best_k)\n"
@@ -244,13 +249,14 @@ def test_a_progress_bar(data, capsys):
 
 def test_print(chosen):
     text = str(chosen).splitlines()
-    assert text[0] == "k = 2 by BIC"
+    assert text[0].startswith("k = 2 by BIC among sound fits; passed over, though of a smaller BIC")
+    assert text[0].endswith("k = 3: component 3 may be chance")
     assert [line.startswith("* 2") for line in text].count(True) == 1
     assert text[1].split() == [
         *("k", "llf", "df", "AIC", "BIC", "ICL", "entropy", "R²", "smallest", "better")
     ]
     html = chosen._repr_html_()
-    assert "<b>k = 2 by BIC</b>" in html
+    assert f"<b>{text[0]}</b>" in html
     assert "<table" in html
 
 

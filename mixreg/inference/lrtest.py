@@ -91,7 +91,8 @@ def lr_test(
     seed : int
         Same seed, same result, up to rounding whatever `n_jobs`.
     n_jobs : int, optional
-        Number of processes. None uses all cores if that saves time.
+        Most processes; None as many as there are cores. Others than this one are
+        started only if that saves time.
     progress : bool, optional
         Show a progress bar, or none. If None, one appears by itself, on a terminal
         or in a notebook, after two seconds.

@@ -89,6 +89,7 @@ def best_end(
     run: Any,
     control: Control,
     watch: Watch | None,
+    every: bool = False,
 ) -> Run:
     """Run the finalists to the end, on all rows; the best of them.
 
@@ -99,7 +100,14 @@ def best_end(
     contested : int
         So many are run in any case; others, and at last milder starts, only
         while chance explains part of every end.
+    every : bool
+        Run all of them: the user asked for so many.
     """
+    if every and len(starts) > 1:
+        all_ends = [_ended(run, source, mixture, start, control, watch) for start in starts]
+        if run is run_altmin:
+            return max(all_ends, key=lambda end: end.objective)
+        return ranked(source, mixture, all_ends, source.row_weight)[0]
     ends: list[Run] = []
     most = len(starts) if source.rows <= MANY_ROWS else FEWER
     for number, start in enumerate(starts[:most]):

@@ -61,12 +61,17 @@ def make_options(
     return Options(
         method,
         start,
-        Effort(whole("n_init", n_init, 1)),
+        Effort(_starts(start) if n_init is None else whole("n_init", n_init, 1)),
         Control(whole("max_iter", max_iter, 1), number("tol", tol, 0.0, 1.0)),
         whole("seed", seed, 0),
         resample,
         Priors() if priors is None else priors,
     )
+
+
+def _starts(start: Any) -> int:
+    """How hard to look if nothing is said: one random start is what was asked for."""
+    return 1 if isinstance(start, str) and start == "random" else Effort().n_init
 
 
 def _check_one_response(model: ModelParts) -> None:
@@ -185,10 +190,12 @@ def cov_group_codes(
         return None
     if groups is None:
         raise InputError("cov_type='cluster' needs cov_kwds={'groups': array}")
+    if isinstance(groups, str):
+        groups = rows.names.column("cov_kwds['groups']", groups)
     if np.ndim(groups) != 1:
         raise InputError(
-            f"cov_kwds['groups'] must be an array with one entry a row; got {groups!r}. For a "
-            "column, pass data['column']"
+            f"cov_kwds['groups'] must be a column's name or an array with one entry a row; got "
+            f"{groups!r}"
         )
     codes = pd.factorize(np.asarray(groups))[0]
     kept, used = rows.names.kept, rows.source.rows

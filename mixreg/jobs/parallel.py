@@ -46,6 +46,7 @@ def run_all(
     desc: str = "mixreg",
     *,
     costs: Sequence[float],
+    at_once: bool = False,
 ) -> list[R]:
     """Run a function on every task and return what it gave, in the order of the tasks.
 
@@ -57,14 +58,16 @@ def run_all(
     tasks : iterable
         Made one by one, as they are needed.
     n_jobs : int, optional
-        Number of processes; 1 is this one. None uses all cores once the first
-        tasks show that this saves time.
+        Most processes; 1 is this one, None as many as there are cores. Others are
+        started once the first tasks show that this saves time.
     progress : bool, optional
         Show a progress bar, or none; by itself if None.
     desc : str
         Its title.
     costs : sequence of float
         Cost of each task relative to the others.
+    at_once : bool
+        Start the processes whatever they save.
     """
     jobs = cores() if n_jobs is None else whole("n_jobs", n_jobs, 1)
     jobs = min(jobs, len(costs))
@@ -78,7 +81,7 @@ def run_all(
         while len(results) < len(costs):
             done, left = math.fsum(costs[: len(results)]), math.fsum(costs[len(results) :])
             seconds = (time.perf_counter() - begin) * left / done if done else 0.0
-            if payload and (n_jobs is not None or seconds * (1 - 1 / jobs) > WORTH):
+            if payload and (at_once or seconds * (1 - 1 / jobs) > WORTH):
                 break
             results.append(function(next(queue)))
             bar.step()

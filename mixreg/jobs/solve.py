@@ -82,8 +82,7 @@ def solve(
         course = ladder.make(seen.rows, rng)
         starts = [mixture.prepare(course.whitening.start(k))]
     if k > 1 and record is None:
-        tensors, start = _single_start(course, options, rng)
-        starts = [start]
+        tensors, starts = _given_starts(course, options, rng)
     untouched = seen.rows == raw.rows and mixture.background is None
     source: Source = course.sample if untouched else raw.standard(course.whitening)
     source = source.without("given")
@@ -96,14 +95,17 @@ def solve(
         starts = [_within(source, course, start) for start in starts]
     _begin(watch, "all rows")
     if options.method == "vb":
-        return _bayes(source, course, starts[0], options, tensors, record, watch)
+        few = starts if record is None else starts[:1]
+        made = [_bayes(source, course, each, options, tensors, record, watch) for each in few]
+        return max(made, key=lambda solution: solution.elbo or -np.inf)
     if options.resample is not None:
         fit = run_resampled(source, mixture, starts[0], options.resample, rng, watch)
         end, revived = RunWithSums(fit), 0
     else:
         run = run_altmin if options.method == "altmin" else run_em
         control = replace(options.control, near=record is not None)
-        fit = best_end(source, mixture, starts, contested, run, control, watch)
+        every = record is None
+        fit = best_end(source, mixture, starts, contested, run, control, watch, every)
         fit = settled_numbers(source, mixture, fit, run, options.control)
         end = at_the_maximum(source, mixture, fit)
         end, revived = revive(source, course, end, options, rng)
@@ -138,10 +140,10 @@ def _kind_of_search(source: AtHand, mixture: Mixture, effort: Effort) -> type[Se
     return CellSearch if can_be_cut(source, mixture) else Search
 
 
-def _single_start(
+def _given_starts(
     course: Course, options: Options, rng: np.random.Generator
-) -> tuple[tuple[TensorResult, ...], Parameters]:
-    """One start: the tensor's, random directions, or what the user gave beside the rows."""
+) -> tuple[tuple[TensorResult, ...], list[Parameters]]:
+    """The tensor's start, random directions, or what the user gave beside the rows."""
     init, k, mixture = options.init, course.k, course.mixture
     white = course.linear_whitening
     tensor = init if isinstance(init, TensorStart) else TensorStart(POWER_STARTS * k, POWER_STEPS)
@@ -151,26 +153,27 @@ def _single_start(
     if mixture.family.moments and (options.told or isinstance(init, TensorStart)):
         tensors = tuple(tensor_results(data, white.has_constant, k, tensor, rng))
     if isinstance(init, Parameters):
-        return tensors, mixture.prepare(init)
+        return tensors, [mixture.prepare(init)]
     if isinstance(init, np.ndarray):
-        return tensors, from_given(course.sample, mixture, course.whitening, k).run(0)
+        return tensors, [from_given(course.sample, mixture, course.whitening, k).run(0)]
     safe = course.whitening.pooled
     variance = 0.5 * white.variance
     if isinstance(init, str):
-        coef = random_directions(k, 1, course.whitening, None, rng)
+        runs = options.effort.n_init
+        coef = random_directions(k, runs, course.whitening, None, rng)
         spread = variance if course.whitening.linear is None else course.whitening.dispersion
         start = Parameters.uniform(coef, spread)
         start = feasible(course.source, mixture, mixture.prepare(start), safe)
-        return tensors, start.run(0)
+        return tensors, [start.run(i) for i in range(runs)]
     starts = [course.lift(start_from(t, k, variance, rng).stacked()) for t in tensors]
     stack = feasible(course.source, mixture, Parameters.concatenate(starts), safe)
     stack = numbered(course.source, mixture, stack)
     if len(starts) == 1:
-        return tensors, stack.run(0)
+        return tensors, [stack.run(0)]
     # With an intercept there is one start for each trial noise variance; the
     # likelihood of the start itself chooses among them.
     scores = course.sample.sweep(SoftAssignment(mixture.common()), stack).objective
-    return tensors, stack.run(int(np.argmax(scores)))
+    return tensors, [stack.run(int(np.argmax(scores)))]
 
 
 def _bayes(

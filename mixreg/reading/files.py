@@ -33,6 +33,15 @@ def is_far(data: Any, queries: bool) -> bool:
     return is_files(data) or (queries and is_query(data))
 
 
+def read_whole(data: Any, names: Collection[Any] | None = None) -> Any:
+    """Files as one frame, the columns that are named; what is no file as it is."""
+    if not is_files(data):
+        return data
+    files = Files(data)
+    chunks = list(files.chunks(files.columns if names is None else names))
+    return chunks[0] if len(chunks) == 1 else pd.concat(chunks)
+
+
 class Files:
     """A table in files.
 

@@ -16,6 +16,8 @@ from mixreg.errors import InputError
 
 # Bytes of a column that a Parquet reader holds, and of a CSV file that are parsed at once.
 BUFFER_BYTES = 1 << 20
+# Bytes of a CSV file that tell how it is written.
+HEAD_BYTES = 1 << 16
 # Record batches beyond this are mapped, not read, where the disk is a local one.
 MAPPED_BYTES = 1 << 26
 # What pandas.read_csv takes for missing.
@@ -212,6 +214,7 @@ class Csv:
         self._types: dict[str, Any] = {}
         self._rows: int | None = None
         with reading(name):
+            _refuse_other_forms(name, path)
             self.columns = self._header()
         if not self.columns:
             self._rows = 0
@@ -233,10 +236,7 @@ class Csv:
             with reading(self.name):
                 found = self._settled(new)
             for name in [name for name in new if str(found[name]) == "binary"]:
-                raise InputError(
-                    f"file {self.name!r} cannot be read: column {name!r} is no UTF-8 text. Write "
-                    "it anew, with encoding='utf-8'"
-                )
+                raise _other_encoding(self.name, f"column {name!r} is no UTF-8 text", "cp1252")
             self._types |= found
         return {name: self._types[name] for name in names}
 
@@ -284,7 +284,7 @@ class Csv:
     def _reader(self, names: Sequence[str], types: dict[str, Any]) -> Any:
         from pyarrow import csv
 
-        tabs = re.search(r"\.tsv(\.\w+)?$", self._path.lower())
+        tabs = _has_tabs(self._path)
         return csv.open_csv(
             _decompressed(self._path),
             csv.ReadOptions(block_size=BUFFER_BYTES, use_threads=False),
@@ -368,6 +368,39 @@ def _next_type(kind: Any) -> Any:
     made = [pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s")]
     made += [pa.timestamp("ns"), pa.float64(), pa.string(), pa.binary()]
     return made[made.index(kind) + 1] if kind in made else made[0]
+
+
+def _refuse_other_forms(name: str, path: str) -> None:
+    """Refuse a CSV file of another encoding, or with another sign between columns."""
+    with _decompressed(path) as stream:
+        lines = bytes(stream.read(HEAD_BYTES)).splitlines() or [b""]
+    if lines[0].startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise _other_encoding(name, "it is UTF-16 text", "utf-16")
+    try:
+        first = lines[0].decode("utf-8")
+    except UnicodeDecodeError:
+        raise _other_encoding(name, "its first line is no UTF-8 text", "cp1252") from None
+    expected = "\t" if _has_tabs(path) else ","
+    other = next((sign for sign in ";\t|," if sign in first and sign != expected), None)
+    if expected in first or other is None:
+        return
+    decimal = other == ";" and any(re.search(rb"\d,\d", line) for line in lines[1:3])
+    how = f"sep={other!r}" + (", decimal=','" if decimal else "")
+    raise InputError(
+        f"file {name!r} has {other!r} between its columns, not {expected!r}; give the table, "
+        f"pd.read_csv({name!r}, {how}), or write the file anew"
+    )
+
+
+def _other_encoding(name: str, what: str, encoding: str) -> InputError:
+    return InputError(
+        f"file {name!r} cannot be read: {what}. Give the table, pd.read_csv({name!r}, "
+        f"encoding={encoding!r}), or write the file anew, with encoding='utf-8'"
+    )
+
+
+def _has_tabs(path: str) -> bool:
+    return re.search(r"\.tsv(\.\w+)?$", path.lower()) is not None
 
 
 def _decompressed(path: str) -> Any:

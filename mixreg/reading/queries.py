@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from mixreg.reading.pieces import Scanned
+from mixreg.reading.pieces import Scanned, reading
 
 
 def is_query(data: Any) -> bool:
@@ -25,7 +25,10 @@ def _is_relation(data: Any) -> bool:
 
 def queried(data: Any) -> Scanned:
     """A query, made anew for each pass over its rows."""
-    return Scanned(f"the {type(data).__name__}", _schema(data), partial(_batches, data))
+    name = f"the {type(data).__name__}"
+    with reading(name):
+        schema = _schema(data)
+    return Scanned(name, schema, partial(_batches, data))
 
 
 def _schema(data: Any) -> Any:

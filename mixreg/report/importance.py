@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import NotAvailableError
+from mixreg.errors import InputError, NotAvailableError
 from mixreg.report.base_results import BaseResults
 from mixreg.sources.block import Block
 
@@ -68,13 +69,21 @@ class TakeSpans:
         )
 
 
-def importance(res: BaseResults) -> pd.DataFrame:
+def importance(
+    res: BaseResults, attributes: Mapping[str, Sequence[str]] | None = None
+) -> pd.DataFrame:
     """Importance of attributes in percent, as in conjoint analysis.
 
     An attribute is a main effect. A category spans the part-worths of all its
     levels, whatever their coding. A number spans its contribution over the
     rows of the data (coefficient times range); so does a spline, while x and
     I(x**2) count apart. Importance is the span over the sum of spans.
+
+    Parameters
+    ----------
+    attributes : dict, optional
+        Terms that are one attribute, as dummies of its levels:
+        `{"fee": ["Med_Fee", "Low_Fee"]}`. Levels of `C(fee)` are one without it.
 
     Returns
     -------
@@ -83,11 +92,12 @@ def importance(res: BaseResults) -> pd.DataFrame:
     there are some, main effects are those at the reference. Without a formula
     each column that varies is an attribute.
     """
-    attributes, left_out = _attributes(res)
-    spans = {each.name: each.span for each in attributes}
-    if any(each.span is None for each in attributes):
-        seen = res.model.given.sweep(TakeSpans(attributes)).width
-        spans |= {a.name: w for a, w in zip(attributes, seen, strict=True) if a.span is None}
+    found, left_out = _attributes(res)
+    found = _together(found, attributes or {})
+    spans = {each.name: each.span for each in found}
+    if any(each.span is None for each in found):
+        seen = res.model.given.sweep(TakeSpans(found)).width
+        spans |= {a.name: w for a, w in zip(found, seen, strict=True) if a.span is None}
     if res.spec.design.right is None:
         spans = {name: width for name, width in spans.items() if np.any(width)}
     if not spans:
@@ -97,6 +107,39 @@ def importance(res: BaseResults) -> pd.DataFrame:
     frame["overall"] = np.average(frame, axis=1, weights=res.weights.loc[res.components])
     frame.attrs["left_out"] = left_out
     return frame
+
+
+def _together(
+    found: tuple[Attribute, ...], groups: Mapping[str, Sequence[str]]
+) -> tuple[Attribute, ...]:
+    """Main effects of which some are told to be one attribute, in place of the first of them."""
+    known, owner = {each.name: each for each in found}, {}
+    for name, terms in groups.items():
+        if isinstance(terms, str) or not terms:
+            raise InputError(f"attributes[{name!r}]={terms!r} must be a list of terms")
+        for term in terms:
+            if term not in known or term in owner:
+                why = "is in two attributes" if term in owner else "is not a main effect"
+                raise InputError(
+                    f"attributes[{name!r}] names {term!r}, which {why}; main effects are "
+                    f"{', '.join(known)}"
+                )
+            owner[term] = name
+    taken = set(known) - set(owner)
+    for name in groups:
+        if name in taken:
+            raise InputError(f"attributes has {name!r}, which is a term of its own; rename it")
+    made = {}
+    for each in found:
+        name = owner.get(each.name, each.name)
+        parts = [known[term] for term in groups[name]] if name in groups else [each]
+        made[name] = parts[0] if len(parts) == 1 else _joined(name, parts)
+    return tuple(replace(each, name=name) for name, each in made.items())
+
+
+def _joined(name: str, parts: list[Attribute]) -> Attribute:
+    columns = tuple(column for part in parts for column in part.columns)
+    return Attribute(name, columns, np.concatenate([part.coef for part in parts]))
 
 
 def _attributes(res: BaseResults) -> tuple[tuple[Attribute, ...], list[str]]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators.expectation import Posterior
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -41,6 +41,11 @@ def write_labels(res: BaseResults, path: Any, rows: bool = False) -> int:
 
     See `MixRegResults.write_labels`.
     """
+    if not res.model.has_rows:
+        raise NotAvailableError(
+            "write_labels needs the rows that were fitted, and they are gone: they were removed, "
+            "or the fit was read from a file. Give the data: res.assign(data).to_csv(path)"
+        )
     model, fitted, count = res.model, res.fitted, 0
     _check_name(res, rows)
     task = Labelled(model.problem().mixture, fitted.method == "altmin")

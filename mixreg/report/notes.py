@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,9 @@ from mixreg.estimators.priors import Priors
 from mixreg.exact.reasons import WhyTight
 from mixreg.mixture.mixture import Mixture
 from mixreg.report.base_results import BaseResults
+
+# Levels that a note names.
+MOST_NAMED = 8
 
 
 def notes_of(results: BaseResults) -> list[str]:
@@ -42,6 +47,13 @@ def _row_notes(results: BaseResults) -> list[str]:
     if tally.weighted:
         what = "rows" if tally.ngroups is None else "groups"
         notes.append(f"Case weights of the {what} add up to {tally.n_units:,.8g}.")
+    designs = [response.design for response in results.spec.responses]
+    designs += [] if results.spec.gate_design is None else [results.spec.gate_design]
+    unused = {name: levels for design in designs for name, levels in design.unused.items()}
+    for name, levels in unused.items():
+        named = ", ".join(levels[:MOST_NAMED])
+        more = "" if len(levels) <= MOST_NAMED else f" and {len(levels) - MOST_NAMED} more"
+        notes.append(f"Levels of {name} that no row has were dropped: {named}{more}.")
     return notes
 
 
@@ -67,10 +79,12 @@ def _doubts(results: BaseResults) -> list[str]:
     fitted, estimate = results.fitted, results.fitted.estimate
     notes = []
     remedy = "fewer terms" if results.k == 1 else "a smaller k or fewer terms"
-    for j in estimate.separated:
+    if estimate.separated:
+        many = len(estimate.separated) > 1
         notes.append(
-            f"Component {j + 1} is separated: its coefficients run off to infinity, and only the "
-            f"log-likelihood means something. Try {remedy}."
+            f"{_components(estimate.separated)} separated: {'their' if many else 'its'} "
+            "coefficients run off to infinity, and only the log-likelihood means something. Try "
+            f"{remedy}."
         )
     if estimate.gate_separated:
         notes.append(
@@ -86,11 +100,13 @@ def _doubts(results: BaseResults) -> list[str]:
             f"{why or 'a component singles out a few rows'}. Try a smaller k, or "
             "equal_variance=True. Standard errors take the bound for an estimate."
         )
-    for j in fitted.suspects:
+    if fitted.suspects:
+        many = len(fitted.suspects) > 1
         notes.append(
-            f"Component {j + 1} is small and tight; chance may explain it. Try a smaller k, or "
-            "equal_variance=True."
+            f"{_components(fitted.suspects)} small and tight; chance may explain "
+            f"{'them' if many else 'it'}. Try a smaller k, or equal_variance=True."
         )
+    notes += _without_members(results)
     notes += _undetermined(results)
     lost = _more_lost(results)
     if lost.any():
@@ -99,6 +115,31 @@ def _doubts(results: BaseResults) -> list[str]:
             f"{_hidden(results, lost)}. k may be too large."
         )
     return notes
+
+
+def _components(numbers: Sequence[int]) -> str:
+    """Components by their numbers from 0, as the subject of a sentence."""
+    named = [str(j + 1) for j in numbers]
+    if len(named) == 1:
+        return f"Component {named[0]} is"
+    return f"Components {', '.join(named[:-1])} and {named[-1]} are"
+
+
+def _without_members(results: BaseResults) -> list[str]:
+    """Components that are nobody's most likely one, though they have a weight."""
+    tally, told = results.fitted.tally, {*results.fitted.empty}
+    alive = {j - 1 for j in results.alive}
+    bare = [j for j in range(results.k) if tally.units[j] == 0 and j in alive - told]
+    if not bare:
+        return []
+    many = len(bare) > 1
+    weights = " and ".join(f"{tally.weights[j]:.2g}" for j in bare)
+    what = "row" if tally.ngroups is None else "group"
+    return [
+        f"{_components(bare)} no {what}'s most likely one, though {'their' if many else 'its'} "
+        f"weight is {weights}: {'they overlap' if many else 'it overlaps'} with others. Read "
+        "posterior probabilities, not labels, or try a smaller k."
+    ]
 
 
 def _why_tight(results: BaseResults, reason: WhyTight) -> str:
@@ -181,12 +222,15 @@ def _search_notes(results: BaseResults) -> list[str]:
     notes = []
     if fitted.revived:
         notes.append(f"An emptied component was seeded anew {fitted.revived} times.")
-    for j in fitted.empty:
-        notes.append(f"Component {j + 1} is empty; try a smaller k.")
+    if fitted.empty:
+        notes.append(f"{_components(fitted.empty)} empty; try a smaller k.")
     if not results.converged and fitted.reason == "max_iter":
         notes.append("The fit did not converge; raise max_iter.")
     if fitted.reason == "interrupted":
-        notes.append("The fit was interrupted: this is the best so far. Fit again to finish.")
+        notes.append(
+            "The fit was interrupted: this is the best so far, and AIC, BIC and ICL are those of "
+            "an unfinished fit. Fit again to finish."
+        )
     return notes
 
 

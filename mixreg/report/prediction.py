@@ -14,6 +14,7 @@ from mixreg.errors import InputError
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Family
 from mixreg.inference.averages import ClassProbabilities
+from mixreg.reading.files import read_whole
 from mixreg.report.base_results import BaseResults
 from mixreg.sources import in_memory, per_unit
 from mixreg.sources.base import PerRow
@@ -38,9 +39,10 @@ def predict(res: BaseResults, new: Any, which: str, columns: dict[str, Any]) -> 
         raise InputError(f"which={which!r} is unknown; use one of {', '.join(WHICH)}")
     if new is None and which in ("posterior", "label"):
         return res.posterior if which == "posterior" else res.labels
-    if isinstance(new, str):
-        meant = f"; write predict(which={new!r})" if new in WHICH else ""
-        raise InputError(f"new={new!r} must be a DataFrame or an array{meant}")
+    if isinstance(new, str) and new in WHICH:
+        raise InputError(
+            f"new={new!r} must be a table, an array or a file; write predict(which={new!r})"
+        )
     if new is None:
         rows = own_rows(res)
     else:
@@ -174,10 +176,9 @@ def new_rows(res: BaseResults, new: Any, columns: dict[str, Any], which: str) ->
             value = value.get(response.name)
         key = response.names[name]
         if value is None and key is not None:
-            there = frame is not None and key in frame.columns
-            if not there and name in NEUTRAL:
+            value = None if frame is None else _named(frame, key)
+            if value is None and name in NEUTRAL:
                 raise lacking(name, key)
-            value = frame[key] if frame is not None and there else None
         if value is None:
             return None
         if np.ndim(value) == 0:
@@ -206,6 +207,13 @@ def new_rows(res: BaseResults, new: Any, columns: dict[str, Any], which: str) ->
     return rows
 
 
+def _named(frame: pd.DataFrame, name: Any) -> Any:
+    """A column, or a level of the index; None if there is none of that name."""
+    if name in frame.columns:
+        return frame[name]
+    return frame.index.get_level_values(name) if name in frame.index.names else None
+
+
 def lacking(name: str, key: str) -> InputError:
     """Say that new data lack what shifts their means."""
     what = f"the column {key!r}" if key else "a column"
@@ -227,7 +235,7 @@ def read_new(res: BaseResults, new: Any) -> Any:
     gate = spec.gate_design
     if gate is not None:
         names |= gate.right_columns if gate.right is not None else {*gate.terms}
-    return frames.read(new, names, by_place=terms, levels=False)
+    return frames.read(read_whole(new, names or None), names, by_place=terms, levels=False)
 
 
 def _new_column(name: str, value: Any) -> Any:

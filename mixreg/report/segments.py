@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mixreg.errors import InputError
+from mixreg.reading.files import read_whole
 from mixreg.report.base_results import BaseResults
 from mixreg.report.elasticities import log_terms
 from mixreg.sources import unit_weights
@@ -155,7 +156,7 @@ def profile(res: BaseResults, data: Any) -> SegmentProfile:
 
     Parameters
     ----------
-    data : DataFrame or another table
+    data : DataFrame, another table, or files
         With the index of the data that the model was fitted on; rows that the
         model did not use are left out. For a model with groups also one row a
         group, indexed by group. Another table than pandas' has the rows of the
@@ -256,7 +257,7 @@ def _aligned(res: BaseResults, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_
 
 def _table(data: Any, groups_name: Any) -> Any:
     """The data as a pandas frame; that of another library has the index that its groups name."""
-    frame = frames.read(data)
+    frame = frames.read(read_whole(data))
     if isinstance(data, pd.DataFrame) or not isinstance(frame, pd.DataFrame):
         return frame
     by_group = groups_name in frame.columns and frame[groups_name].is_unique

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from textwrap import fill
 
 import numpy as np
@@ -30,9 +31,44 @@ STOPPED = {
 METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bayes"}
 
 
+class Sections(Summary):
+    """Tables with titles, which LaTeX shows too: statsmodels' own joins tables without them."""
+
+    def as_latex(self) -> str:
+        """One tabular a table, below its title."""
+        parts = [_latex_section(table) for table in self.tables]
+        notes = "" if self.extra_txt is None else _latex_text(self.extra_txt)
+        body = "\n\n".join([*parts, notes.replace("\n", " \\newline\n ")])
+        return f"\\begin{{center}}\n{body}\n\\end{{center}}"
+
+    def _repr_latex_(self) -> str:
+        return self.as_latex()
+
+
+# Signs that mean something to LaTeX.
+LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+    "²": "$^2$",
+}
+
+
+def _latex_text(text: str) -> str:
+    return "".join(LATEX.get(sign, sign) for sign in text)
+
+
+def _latex_section(table: SimpleTable) -> str:
+    """A table with its title, in LaTeX."""
+    bare = copy(table)
+    bare.title = None
+    return f"\\textbf{{{_latex_text(table.title)}}}\n\n{bare.as_latex_tabular(center=False)}"
+
+
 def make_summary(results: BaseResults, alpha: float) -> Summary:
     """Build the summary: header, weights, one table a component, notes."""
-    summary = Summary()
+    summary = Sections()
     width = _width(results)
     summary.tables.append(_header(results, width))
     summary.tables.append(_weights_table(results, alpha, width))
@@ -101,11 +137,12 @@ def _header(results: BaseResults, width: int) -> SimpleTable:
         ("Parameters:", str(results.df_model)),
         ("Stopped:", f"{STOPPED[fitted.reason]} ({results.n_iter} it.)"),
     ]
+    unfinished = " (unfinished)" if fitted.reason == "interrupted" else ""
     right = [
         ("Log-Likelihood:", _number(results.llf)),
-        ("AIC:", _number(results.aic)),
-        ("BIC:", _number(results.bic)),
-        ("ICL:", _number(results.icl)),
+        (f"AIC{unfinished}:", _number(results.aic)),
+        (f"BIC{unfinished}:", _number(results.bic)),
+        (f"ICL{unfinished}:", _number(results.icl)),
         ("Entropy R²:", f"{results.entropy_r2:.3f}"),
         ("Reached by:", reached),
         ("Chance of better:", better),

@@ -5,15 +5,18 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def called(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Refuse arguments that do not fit as `name`, with the nearest one that does."""
+def called(name: str, declared: Collection[str] = ()) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Refuse arguments that do not fit as `name`, with the nearest one that does.
+
+    Those that are `declared` belong to the model.
+    """
 
     def around(function: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(function)
@@ -23,12 +26,24 @@ def called(name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
             try:
                 signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError(f"{name}() {error}{_nearest(signature, kwargs)}") from None
+                hint = _belongs(declared, kwargs) or _nearest(signature, kwargs)
+                raise TypeError(f"{name}() {error}{hint}") from None
             return function(*args, **kwargs)
 
         return call
 
     return around
+
+
+def _belongs(declared: Collection[str], given: dict[str, object]) -> str:
+    found = next((name for name in given if name in declared), None)
+    if found is None:
+        return ""
+    return (
+        f"; {found}= belongs to the model: MixReg.from_formula(formula, data, k=..., {found}=...)"
+        if found != "k"
+        else "; k= belongs to the model: MixReg.from_formula(formula, data, k=...)"
+    )
 
 
 def _nearest(signature: inspect.Signature, given: dict[str, object]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from mixreg.mixture.layout import Layout
 from mixreg.sources import Source
 from mixreg.sources.block import Block
 from mixreg.table.design import Design
+from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
 
@@ -154,8 +156,36 @@ def check_attributes(design: Design, source: Source) -> None:
     if same:
         raise InputError(
             f"{', '.join(same)} does not vary within choice sets, so it cannot explain a choice; "
-            "make it a concomitant, or let it interact with an attribute"
+            f"{_without_main_effect(design, same) or OF_THE_CHOOSER}"
         )
+
+
+OF_THE_CHOOSER = "make it a concomitant, or let it interact with an attribute, as in 'price:income'"
+
+
+def _without_main_effect(design: Design, same: list[str]) -> str:
+    """Say how to write an interaction without a main effect that does not vary."""
+    levels = {f.code: f.levels for f in design.right.factors} if design.right else {}
+    for term in design.term_slices:
+        factors = term.split(":")
+        own = [factor for factor in factors if factor in same]
+        others = [factor for factor in factors if factor not in own]
+        if own and len(others) == 1:
+            made = [f"{each}:{own[0]}" for each in _dummies(others[0], levels.get(others[0]))]
+            return (
+                f"use ':' and not '*': \"{' + '.join([others[0], *made])}\" in place of "
+                f'"{others[0]} * {own[0]}"'
+            )
+    return ""
+
+
+def _dummies(code: str, levels: tuple[Any, ...] | None) -> list[str]:
+    """A factor as numbers: itself, or all levels of a category but the first."""
+    if levels is None:
+        return [code]
+    inner = re.fullmatch(r"C\((.*)\)", code)
+    name = inner[1] if inner else code
+    return [f"I(1 * ({name} == {plain_value(level)!r}))" for level in levels[1:]]
 
 
 def check_rows(layout: Layout, source: Source, family: Family) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mixreg.errors import InputError
 from mixreg.sources.client import Cluster, labelled
 from mixreg.sources.cluster import Held
 from mixreg.table.far_names import NoArrays
@@ -142,6 +143,13 @@ class ClusterNames(NoArrays):
         back = frame.set_index(PART, divisions=list(range(len(there) + 1)))
         parts = [delayed(arrived)(part, make, self.empty.name) for part in back.to_delayed()]
         return dd.from_delayed(parts, meta=meta, divisions=self.divisions)
+
+    def column(self, argument: str, name: str) -> Any:
+        """Rows that are read piece by piece have no columns beside those of the model."""
+        raise InputError(
+            f"{argument}={name!r} names a column, but the rows are not in memory; pass an array "
+            "with one entry a row"
+        )
 
 
 def unit_rows(rows: Held, values: NDArray[Any], classes: int) -> NDArray[Any]:

@@ -18,17 +18,88 @@ Array = NDArray[np.float64]
 
 # Rows that are looked at at once.
 PIECE_ROWS = 65_536
+KINDS = {"M": "dates", "m": "durations", "c": "complex numbers"}
+OBJECTS = {
+    **dict.fromkeys(("date", "datetime", "datetime64", "period"), "dates"),
+    **dict.fromkeys(("timedelta", "timedelta64"), "durations"),
+    "complex": "complex numbers",
+}
+CURES = {
+    "dates": (
+        "a date is no number. For a trend, make a column of days, as (date - date.min()).dt.days; "
+        "for seasons, one such as date.dt.month; for a category with a level a date, write C({0})"
+    ),
+    "durations": "turn them into numbers, as with .dt.total_seconds() or .dt.days",
+    "complex numbers": "take their parts, as np.real({0}) and np.imag({0})",
+}
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 
 
 def names_in(code: str) -> set[str]:
     """Variables that a piece of a formula mentions, Q('...') included."""
-    tree = ast.parse(code, mode="eval")
+    try:
+        tree = ast.parse(code, mode="eval")
+    except SyntaxError:
+        raise _not_python(code) from None
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
             names |= {str(a.value) for a in node.args if isinstance(a, ast.Constant)}
     return names
+
+
+def _not_python(code: str) -> InputError:
+    """Say what to write in place of a piece of a formula that is no Python."""
+    text = code.strip()
+    if text == ".":
+        return InputError(
+            "the formula has '.', which stands for all other columns in R and for nothing here; "
+            "name the columns, as in 'y ~ x1 + x2', or join their names: "
+            "'y ~ ' + ' + '.join(data.columns.drop('y'))"
+        )
+    if not re.search(r"""[()\[\]'"+*/:~]""", text):
+        return InputError(
+            f"the formula has {text!r}, which is no Python name; write Q({text!r}) for a column "
+            "of that name"
+        )
+    return InputError(
+        f"the formula has {text!r}, which cannot be read as Python; check its brackets and signs. "
+        "A column whose name has spaces or signs, or is a word such as class, is written Q('name')"
+    )
+
+
+def parse_error(error: patsy.PatsyError) -> str:
+    """What patsy says of a formula, in one line."""
+    return str(error).split("\n")[0].rstrip(". ") + (
+        ". A column whose name has spaces or signs, or is a word such as class, is written "
+        "Q('name')"
+    )
+
+
+def bare_name(code: str) -> str | None:
+    """The column that a piece of a formula is, if it is nothing else."""
+    found = re.fullmatch(r"""([^\W\d]\w*)|Q\((['"])(.*)\2\)""", code.strip())
+    return None if found is None else found[1] or found[3]
+
+
+def refuse_times(formula: str, frame: pd.DataFrame) -> None:
+    """Refuse dates, durations and complex numbers that a formula has as they are."""
+    described = patsy.ModelDesc.from_formula(formula)
+    terms = [*described.lhs_termlist, *described.rhs_termlist]
+    for code in dict.fromkeys(factor.code for term in terms for factor in term.factors):
+        name = bare_name(code)
+        kind = None if name not in frame.columns else _odd_kind(frame[name])
+        if kind is not None:
+            raise InputError(f"column {name!r} holds {kind}; {CURES[kind].format(code)}")
+
+
+def _odd_kind(values: pd.Series) -> str | None:
+    """What a column holds that is neither a number nor a category."""
+    if pd.api.types.is_object_dtype(values.dtype):
+        return OBJECTS.get(pd.api.types.infer_dtype(values, skipna=True))
+    if isinstance(values.dtype, pd.PeriodDtype):
+        return "dates"
+    return KINDS.get(getattr(values.dtype, "kind", "O"))
 
 
 def refuse_bars(argument: str, formula: str) -> None:
@@ -59,7 +130,7 @@ def formula_names(formula: str) -> tuple[set[str], set[str]]:
     try:
         described = patsy.ModelDesc.from_formula(formula)
     except patsy.PatsyError as error:
-        raise InputError(f"formula {formula!r} cannot be read: {error}") from error
+        raise InputError(f"formula {formula!r} cannot be read: {parse_error(error)}") from error
     if not described.lhs_termlist:
         raise InputError(
             f"formula {formula!r} has no response; write one left of '~', as in 'y ~ x1 + x2'"

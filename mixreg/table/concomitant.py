@@ -12,9 +12,17 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.table import frames
-from mixreg.table.columns import as_matrix, column_names, names_in, plain, refuse_bars
+from mixreg.table.columns import (
+    as_matrix,
+    column_names,
+    names_in,
+    parse_error,
+    plain,
+    refuse_bars,
+    refuse_times,
+)
 from mixreg.table.design import Design, column_like, with_outside
-from mixreg.table.making import check_levels, no_category
+from mixreg.table.making import KeptRows, check_levels, no_category
 from mixreg.table.recipe import KEEP_MISSING, formula_error, make_recipe
 from mixreg.table.table import missing_counts, refuse_missing
 from mixreg.table.units import plain_value
@@ -39,7 +47,11 @@ def concomitants(
     else:
         frame, used = _frame(formula, data, environment)
         columns = () if data is None else frames.columns_of(data)
-        made = _evaluate(formula, None if frame is None else frame[kept], environment, columns)
+        unused: dict[str, tuple[str, ...]] = {}
+        if frame is not None:
+            there, unused = KeptRows(frame, kept).with_used_levels()
+            frame = there.columns(there.frame.columns)
+        made = _evaluate(formula, frame, environment, columns)
         info = made.design_info
         z = np.asarray(made, dtype=float)
         if frame is None and len(z) == len(kept):
@@ -55,6 +67,7 @@ def concomitants(
             make_recipe(info, frozenset(used)),
             frozenset(),
             frozenset(used),
+            unused=unused,
         )
     check_terms(formula, terms)
     check_concomitants(z, terms, index)
@@ -106,7 +119,9 @@ def _frame(
     frame = data[[column for column in data.columns if column in names]]
     if environment is not None:
         frame = with_outside(frame, names, environment)
-    return plain(frame), list(frame.columns)
+    frame = plain(frame)
+    refuse_times(formula, frame)
+    return frame, list(frame.columns)
 
 
 def _evaluate(
@@ -130,7 +145,7 @@ def names_of(formula: str) -> set[str]:
     try:
         described = patsy.ModelDesc.from_formula(formula)
     except patsy.PatsyError as error:
-        raise InputError(f"concomitant={formula!r} cannot be read: {error}") from error
+        raise InputError(f"concomitant={formula!r} cannot be read: {parse_error(error)}") from error
     if described.lhs_termlist:
         raise InputError(f"concomitant={formula!r} has a left side; write it as '~ age + income'")
     return {

@@ -39,6 +39,7 @@ from mixreg.table.responses import (
 from mixreg.table.rows import RowColumns, declare, known_by_group, whole_sets
 from mixreg.table.settled import settled
 from mixreg.table.streamed import Question, Streamed, read_files
+from mixreg.table.units import UserTable, user_table
 
 Array = NDArray[np.float64]
 
@@ -77,6 +78,7 @@ class Declaration(ModelParts):
                 f"endog={endog!r} is text; for a formula use "
                 f"MixReg.from_formula({endog!r}, data, k={k})"
             )
+        user = user_table(exog)
         made = families_of(family, link, equal_variance, variance_ratio, [""])[0]
         endog, exog, concomitant = as_arrays(endog, exog, concomitant)
         frame = exog if isinstance(exog, pd.DataFrame) else None
@@ -92,9 +94,8 @@ class Declaration(ModelParts):
         table, gate = whole_sets(table, columns, made), None
         if concomitant is not None:
             gate = gates.concomitants(concomitant, None, None, table.kept, table.index)
-        self._declare(
-            [Given(design, made, given.names(), table, columns)], gate, k, shared, only, noise
-        )
+        asked = [Given(design, made, given.names(), table, columns)]
+        self._declare(asked, gate, k, shared, only, noise, user)
 
     @classmethod
     @called("MixReg.from_formula")
@@ -213,6 +214,7 @@ class Declaration(ModelParts):
             return cls._of_stream(read_cluster(data, question), k, shared, only, noise)
         frame = None if data is None else frames.as_data(data, names)
         columns, usable = resolved(each, frame, environment.namespace)
+        mask = None
         if subset is not None:
             if frame is None:
                 raise InputError("subset needs data; pass a DataFrame")
@@ -235,7 +237,7 @@ class Declaration(ModelParts):
             table = parts[0].table
             gate = gates.concomitants(concomitant, frame, environment, table.kept, table.index)
         model = cls.__new__(cls)
-        model._declare(parts, gate, k, shared, only, noise)
+        model._declare(parts, gate, k, shared, only, noise, user_table(data, mask))
         return model
 
     @classmethod
@@ -255,6 +257,7 @@ class Declaration(ModelParts):
         shared: Any,
         only: Any,
         noise: bool,
+        user: UserTable,
     ) -> None:
         z = None if gate is None else gate[1]
         noise = yes_or_no("noise", noise)
@@ -265,7 +268,7 @@ class Declaration(ModelParts):
         parts = [declare(g.table, g.columns, g.family, z, k, noise) for g in given]
         raw = in_memory(side_by_side([part.block for part in parts]))
         table = given[0].table
-        names = NamesAtHand(parts[0].units, table.index, table.kept)
+        names = NamesAtHand(parts[0].units, table.index, table.kept, user)
         trials = [part.block.trials is not None for part in parts]
         self.spec, self._rows = settled(
             given, raw, trials, None if gate is None else gate[0], names, k, shared, only, noise

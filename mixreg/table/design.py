@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from mixreg.table.columns import (
     column_names,
     formula_names,
     plain,
+    refuse_times,
     without_intercept,
     without_nan,
 )
@@ -29,6 +30,9 @@ from mixreg.table.table import Table, finish, missing_counts, nan_counts, refuse
 from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
+
+# Which of two answers is meant by 1.
+YES = frozenset({"yes", "y", "true", "t", "1", "ja", "oui", "si", "sí", "sim", "bought", "success"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class Design:
         Columns of a table that each side is made of.
     slices : dict
         Columns of each term, where they are not patsy's.
+    unused : dict
+        Levels of categories that no row has which is used, by column; they were dropped.
     """
 
     terms: tuple[str, ...]
@@ -59,6 +65,7 @@ class Design:
     left_columns: frozenset[str] = frozenset()
     right_columns: frozenset[str] = frozenset()
     slices: dict[str, slice] = field(default_factory=dict)
+    unused: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def term_slices(self) -> dict[str, slice]:
@@ -83,7 +90,7 @@ class Design:
         if not self.left_columns or not self.left_columns <= set(frame.columns):
             return None
         width = len(self.left.names)
-        values = self._transform(self.left, frame, self.left_columns, width)
+        values = self._transform(self.left, self._numbers(frame), self.left_columns, width)
         if width == 1:
             return values[:, 0]
         total = values.sum(axis=1)
@@ -96,7 +103,13 @@ class Design:
         frame = as_frame(data)
         if not self.left_columns <= set(frame.columns):
             return None
-        return np.asarray(self._transform(self.left, frame, self.left_columns, 2).sum(axis=1))
+        both = self._transform(self.left, self._numbers(frame), self.left_columns, 2)
+        return np.asarray(both.sum(axis=1))
+
+    def _numbers(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Columns of yes and no that a response is made of as numbers, as in the fit."""
+        names = yes_no_columns(frame, set(self.left_columns))
+        return frame.assign(**{name: _as_floats(frame[name]) for name in names})
 
     def _transform(
         self, recipe: Recipe, frame: pd.DataFrame, columns: frozenset[str], width: int
@@ -111,7 +124,7 @@ class Design:
         if not good.any():
             return out
         try:
-            out[good] = recipe.apply(frame[good])
+            out[good] = recipe.apply(recipe.as_levels(frame[good]))
         except InputError:
             raise
         except (AttributeError, TypeError, ValueError) as error:
@@ -120,6 +133,11 @@ class Design:
                 f"{', '.join(sorted(map(str, columns)))}"
             ) from error
         return out
+
+
+def _as_floats(values: pd.Series) -> pd.Series:
+    """Yes and no as 1 and 0, NaN where they are missing."""
+    return values.map({True: 1.0, False: 0.0}).astype(float)
 
 
 def from_formula(
@@ -156,6 +174,10 @@ def from_formula(
         if data is None
         else _usable_rows(data, left_names, names, environment, missing, usable)
     )
+    unused: dict[str, tuple[str, ...]] = {}
+    if rows is not None:
+        refuse_times(formula, rows.frame)
+        rows, unused = rows.with_used_levels()
     try:
         if rows is None:
             left, right = patsy.dmatrices(formula, {}, environment, KEEP_MISSING, "dataframe")
@@ -169,7 +191,10 @@ def from_formula(
     except patsy.PatsyError as error:
         raise formula_error(error, columns) from error
     inside = column_like(names, environment) if rows is None else set(rows.frame.columns)
-    design = make_design(formula, left_info, right_info, left_names & inside, right_names & inside)
+    design = replace(
+        make_design(formula, left_info, right_info, left_names & inside, right_names & inside),
+        unused=unused,
+    )
     x = np.asarray(right if rows is not None else right[right_info.column_names], dtype=float)
     y, trials = successes(np.asarray(left, dtype=float), index)
     kept = None if rows is None else rows.kept
@@ -267,8 +292,20 @@ def check_response(formula: str, info: Any, counts: bool) -> None:
     if len(names) == 0 or categorical:
         raise InputError(
             f"the response {left!r} is not numeric: it holds text or categories, or gives columns "
-            f"{', '.join(names[:4])}; recode it as one number"
+            f"{', '.join(names[:4])}; {_recoded(left, right, info)}"
         )
+
+
+def _recoded(left: str, right: str, info: Any) -> str:
+    """How to make a number of a response that is none: the line that does it for two levels."""
+    (factor,) = info.factor_infos.values() if len(info.factor_infos) == 1 else (None,)
+    levels = None if factor is None else factor.categories
+    if levels is None or len(levels) != 2:
+        return "recode it as one number"
+    found = next((level for level in levels if str(level).strip().lower() in YES), levels[1])
+    yes = plain_value(found)
+    code = left if levels == (False, True) else f"({left} == {yes!r})"
+    return f'write the formula as "I(1 * {code}) ~ {right}", which takes {yes!r} for 1'
 
 
 def column_like(names: set[str], environment: EvalEnvironment) -> set[str]:

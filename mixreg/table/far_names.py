@@ -115,6 +115,13 @@ class FarNames(NoArrays):
         """Rows in files have no tables of Dask's."""
         raise NotImplementedError
 
+    def column(self, argument: str, name: str) -> Any:
+        """Rows that are read piece by piece have no columns beside those of the model."""
+        raise InputError(
+            f"{argument}={name!r} names a column, but the rows are not in memory; pass an array "
+            "with one entry a row"
+        )
+
     def chunks(self) -> Iterator[tuple[Any, pd.Index | None]]:
         """Labels of the rows, and names of the groups, chunk by chunk."""
         if self.keys is None:

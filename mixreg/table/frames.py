@@ -77,6 +77,8 @@ def read(
         raise _not_installed(data) from error
     except InputError:
         raise
+    except OSError as error:
+        raise InputError(f"data cannot be read: {error}; check the path of their file") from error
     except ValueError as error:
         raise InputError(f"data cannot be read as Arrow has them ({error})") from error
     if table is None:

@@ -7,8 +7,9 @@ may name functions that look at all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,21 @@ import patsy
 from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
-from mixreg.errors import InputError
-from mixreg.table.columns import names_in
+from mixreg.errors import InputError, InputWarning, warn
+from mixreg.table.columns import bare_name, names_in
 from mixreg.table.recipe import KEEP_MISSING
 
 Array = NDArray[np.float64]
 
 # Designs up to this size are made at once; of larger ones, terms of so large a share.
 AT_ONCE_BYTES, SHARE = 16_000_000, 0.05
+# Texts that are numbers with signs of money, shares or thousands; from so many levels on, of
+# which so many are such texts, a column is likely a number.
+NUMBER = re.compile(
+    r"\s*[-+(]?\s*(?:[$€£¥₹]|[A-Z]{3}\s)?\s*[-+]?[\d.,]*\d[\d., ']*(?:[eE][-+]?\d+)?"
+    r"\s*(?:[%$€£¥₹)]|[A-Z]{3})?\s*"
+)
+MANY_LEVELS, MOSTLY = 20, 0.8
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,19 @@ class KeptRows:
         there = {name: self._column(name) for name in self.frame.columns if name in names}
         return pd.DataFrame(there, index=self.index, copy=False)
 
+    def with_used_levels(self) -> tuple[KeptRows, dict[str, tuple[str, ...]]]:
+        """The same without the levels of categories that none of the rows has, and those."""
+        changes, dropped = {}, {}
+        for name, dtype in self.frame.dtypes.items():
+            if not isinstance(dtype, pd.CategoricalDtype):
+                continue
+            codes = np.unique(self.frame[name].cat.codes.to_numpy()[self.kept])
+            unused = dtype.categories.delete(codes[codes >= 0])
+            if len(unused):
+                changes[name] = self.frame[name].cat.remove_categories(unused)
+                dropped[str(name)] = tuple(map(str, unused))
+        return (replace(self, frame=self.frame.assign(**changes)) if changes else self), dropped
+
     def _column(self, name: Any) -> pd.Series:
         values = self.frame[name]
         values = values if self.kept.all() else values[self.kept]
@@ -76,12 +97,35 @@ def learn(formula: str, rows: KeptRows, environment: EvalEnvironment) -> tuple[A
 
 
 def check_levels(*sides: Any) -> None:
-    """Refuse what a transform leaves without a category: patsy takes it for one."""
+    """Refuse what a transform leaves without a category: patsy takes it for one.
+
+    Warn of texts that are numbers in other words.
+    """
     for factor, info in ((f, i) for side in sides for f, i in side.factor_infos.items()):
-        if info.type == "categorical" and pd.isna(list(info.categories)).any():
+        if info.type != "categorical":
+            continue
+        if pd.isna(list(info.categories)).any():
             raise InputError(
                 f"{factor.name()} is missing in some rows; fill them, or drop the rows first"
             )
+        if bare_name(factor.code) is not None:
+            _warn_of_numbers(bare_name(factor.code), factor.code, info.categories)
+
+
+def _warn_of_numbers(name: Any, code: str, levels: Sequence[Any]) -> None:
+    """Warn of a text column with many levels that look like numbers, as "$3.50" does."""
+    texts = [level for level in levels if isinstance(level, str)]
+    alike = [text for text in texts if NUMBER.fullmatch(text)]
+    if len(texts) < MANY_LEVELS or len(alike) < MOSTLY * len(texts):
+        return
+    odd = next((text for text in texts if not NUMBER.fullmatch(text)), None)
+    shown = f"such as {alike[0]!r}" + ("" if odd is None else f", and {odd!r}")
+    warn(
+        f"column {name!r} is text, so it becomes a category with {len(levels)} levels, but they "
+        f"look like numbers ({shown}). Turn it into numbers, as with pd.to_numeric(data[{name!r}]"
+        f".str.replace(r'[^0-9.-]', '', regex=True)); if it is a category, write C({code})",
+        InputWarning,
+    )
 
 
 def make(left: Any, right: Any, rows: KeptRows) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mixreg.sources import Source
 from mixreg.sources.standard import Whitening
-from mixreg.table.units import Units
+from mixreg.table.units import NO_TABLE, Units, UserTable
 
 Array = NDArray[np.float64]
 
@@ -57,6 +57,10 @@ class RowNames(Protocol):
         """What was found of each unit as a table of Dask's, if rows are there."""
         ...
 
+    def column(self, argument: str, name: str) -> Any:
+        """A column of the table that the rows came from, for the rows given."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class NamesAtHand:
@@ -70,11 +74,13 @@ class NamesAtHand:
         Labels of the rows, in the user's order.
     kept : (rows given,) bool array
         Which of the rows given are used.
+    user : UserTable
     """
 
     units: Units
     index: pd.Index
     kept: NDArray[np.bool_]
+    user: UserTable = NO_TABLE
 
     @property
     def given(self) -> int:
@@ -97,6 +103,10 @@ class NamesAtHand:
     def table(self, values: list[Any], make: Any, classes: int) -> Any:
         """Rows in memory have tables of their own."""
         raise NotImplementedError
+
+    def column(self, argument: str, name: str) -> Any:
+        """A column of the table that the rows came from."""
+        return self.user.column(argument, name)
 
 
 @dataclass(frozen=True, eq=False)

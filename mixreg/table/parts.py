@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -135,6 +136,11 @@ class ModelParts:
     def param_names(self) -> list[str]:
         """Names of the free parameters, `term[component]`."""
         return self.spec.param_names
+
+    @property
+    def data(self) -> SimpleNamespace:
+        """Names of the parameters where statsmodels' own tables look for them."""
+        return SimpleNamespace(param_names=self.param_names, cov_names=self.param_names)
 
     # The rows it was declared on
 

@@ -25,6 +25,7 @@ from patsy.design_info import DesignInfo, FactorInfo, SubtermInfo
 from patsy.eval import EvalEnvironment, EvalFactor
 
 from mixreg.errors import InputError
+from mixreg.table.columns import names_in
 
 Array = NDArray[np.float64]
 
@@ -155,6 +156,23 @@ class Recipe:
         """Itself: it is frozen, and functions in it are shared anyway."""
         return self
 
+    def as_levels(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """New rows whose categories may have other levels than the fit's, as values.
+
+        Patsy refuses levels that are declared and that no row has.
+        """
+        coded = [factor for factor in self.factors if factor.levels is not None]
+        names = {name for factor in coded for name in names_in(factor.code)}
+        known = [factor.levels for factor in coded]
+        other = [
+            name
+            for name, dtype in frame.dtypes.items()
+            if name in names
+            and isinstance(dtype, pd.CategoricalDtype)
+            and tuple(dtype.categories) not in known
+        ]
+        return frame.astype(dict.fromkeys(other, object)) if other else frame
+
     def apply(self, frame: pd.DataFrame) -> Array:
         """The columns of a table without missing values."""
         try:
@@ -263,9 +281,12 @@ def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
         )
         return InputError(f"the formula names {absent!r}, which is not a column of data{hint}")
     if isinstance(cause, TypeError) and "ufunc" in text:
+        origin = getattr(error, "origin", None)
+        code = "the formula" if origin is None else repr(origin.code[origin.start : origin.end])
         message = (
-            "the formula takes numbers of a column that holds text, or something else that is no "
-            f"number ({text}); look at data.dtypes, and turn the column into numbers"
+            f"{code} takes numbers of a column that holds text, or something else that is no "
+            f"number ({text}); look at data.dtypes, and turn the column into numbers, as with "
+            "pd.to_numeric(data['column'], errors='coerce')"
         )
     if "levels" in text or "categor" in text.lower():
         message += "; new data must have the categories the model was fitted with"

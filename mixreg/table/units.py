@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,6 +86,8 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
         return None
     if isinstance(value, str):
         if data is not None:
+            if value not in data.columns and value in data.index.names:
+                return data.index.get_level_values(value).to_series(data.index)
             if value not in data.columns:
                 raise InputError(
                     f"{name}={value!r} is not a column of data; columns are "
@@ -111,6 +114,52 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
             f"{name} has another index than data; align it, as with {name}.reindex(data.index)"
         )
     return values
+
+
+@dataclass(frozen=True, eq=False)
+class UserTable:
+    """The table that a model was declared on, while the user keeps it.
+
+    Attributes
+    ----------
+    reference : callable
+        Gives the table, or None when it is gone.
+    chosen : (rows,) bool array or None
+        Which of its rows a subset chose.
+    """
+
+    reference: Any
+    chosen: NDArray[np.bool_] | None = None
+
+    def __reduce__(self) -> Any:
+        """Copies do not have it."""
+        return UserTable, (_gone,)
+
+    def column(self, argument: str, name: str) -> Any:
+        """One of its columns, at the rows that were chosen."""
+        data = self.reference()
+        if data is None:
+            raise InputError(
+                f"{argument}={name!r} names a column, but the table that the model was declared on "
+                f"is gone; pass the column itself, data[{name!r}]"
+            )
+        values = column(argument, name, frames.as_data(data, {name}), None)
+        return values if self.chosen is None else values[self.chosen]
+
+
+def _gone() -> None:
+    """What is left of a table that is gone."""
+
+
+NO_TABLE = UserTable(_gone)
+
+
+def user_table(data: Any, chosen: NDArray[np.bool_] | None = None) -> UserTable:
+    """Remember a table without keeping it."""
+    try:
+        return UserTable(weakref.ref(data), chosen)
+    except TypeError:
+        return NO_TABLE
 
 
 def _refuse_names(name: str, values: list[Any], data: pd.DataFrame) -> None:

@@ -1,0 +1,163 @@
+"""`mixreg fit` and `mixreg predict`."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from typing import Any
+
+# `np` is what formulas name: they are looked up here.
+import numpy as np
+import pandas as pd
+import patsy
+
+from mixreg.cli.as_json import as_json
+from mixreg.cli.tables import read_table, write_table
+from mixreg.errors import FileFormatError, InputError
+from mixreg.files.formulas import check_code
+from mixreg.files.load import load
+from mixreg.model import MixReg
+from mixreg.reading.files import Files
+from mixreg.results import MixRegResults
+from mixreg.selection import Selection, select_k
+from mixreg.table.columns import formula_names
+from mixreg.table.concomitant import names_of
+from mixreg.table.recipe import Module
+
+# Arguments of the model that have an option of the same name.
+DECLARED = ("groups", "concomitant", "family", "weights", "offset", "exposure", "choice_set")
+
+
+def run_fit(asked: Namespace) -> None:
+    """Fit a model to a table, print what was found, and keep it where that is asked for."""
+    ks = read_k(asked.k)
+    _check_options(asked, ks)
+    data = read_table(asked.data, asked.sep, asked.encoding)
+    columns = frozenset(data.columns if isinstance(data, pd.DataFrame) else Files(data).columns)
+    check_formulas(asked.formula, asked.concomitant, columns)
+    declared = {name: getattr(asked, name) for name in DECLARED}
+    declared = {name: value for name, value in declared.items() if value is not None}
+    selection = None
+    if len(ks) == 1:
+        results = _fit(asked, data, ks[0], declared)
+    else:
+        selection = select_k(
+            asked.formula,
+            data,
+            k=ks,
+            criterion=asked.criterion,
+            seed=asked.seed,
+            progress=False if asked.quiet else None,
+            **declared,
+        )
+        results = selection.best
+    _keep(asked, results, selection)
+    if asked.json:
+        print(as_json(results, selection))
+        return
+    if selection is not None:
+        print(f"{selection}\n")
+    print(results.summary())
+
+
+def _fit(asked: Namespace, data: Any, k: int, declared: dict[str, Any]) -> MixRegResults:
+    progress = False if asked.quiet else None
+    model = MixReg.from_formula(asked.formula, data, k=k, **declared)
+    return model.fit(asked.method, seed=asked.seed, progress=progress)
+
+
+def _check_options(asked: Namespace, ks: list[int]) -> None:
+    """Refuse what cannot be done before anything is read or fitted."""
+    if len(ks) > 1 and asked.method != "em":
+        raise InputError(f"--method {asked.method} is for one k; with -k {asked.k} leave it out")
+    for option in ("report", "plot"):
+        wanted = getattr(asked, option) is not None
+        if wanted and not hasattr(MixRegResults, option) and (option == "report" or len(ks) == 1):
+            more = "; it can draw a choice of k, as -k 1:6" if option == "plot" else ""
+            raise InputError(f"this version of mixreg has no --{option} of a fit{more}")
+
+
+def _keep(asked: Namespace, results: MixRegResults, selection: Selection | None) -> None:
+    """Write the files that were asked for."""
+    if asked.save is not None:
+        results.save(asked.save)
+    if asked.labels is not None:
+        results.write_labels(asked.labels)
+    if asked.report is not None:
+        results.report(asked.report)  # type: ignore[attr-defined]
+    if asked.plot is not None:
+        drawn = _plot(results, selection)
+        drawn.savefig(asked.plot, bbox_inches="tight")
+
+
+def _plot(results: MixRegResults, selection: Selection | None) -> Any:
+    """The figure of a choice of k, or of a fit, without a window."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    drawn: Any = selection.plot() if selection is not None else results.plot()  # type: ignore[attr-defined]
+    first = np.ravel(drawn)[0] if not hasattr(drawn, "savefig") else drawn
+    return first if hasattr(first, "savefig") else first.figure
+
+
+def read_k(text: str) -> list[int]:
+    """Numbers of components: "3", "1:6" or "2,4"."""
+    found = re.fullmatch(r"(\d+):(\d+)", text)
+    if found:
+        ks = list(range(int(found[1]), int(found[2]) + 1))
+    elif re.fullmatch(r"\d+(,\d+)*", text):
+        ks = [int(each) for each in text.split(",")]
+    else:
+        ks = []
+    if not ks or min(ks) < 1:
+        raise InputError(f"-k {text} is no number of segments; write -k 3, or -k 1:6 to choose one")
+    return ks
+
+
+def check_formulas(formula: str, concomitant: str | None, columns: frozenset[str]) -> None:
+    """Refuse formulas that name more than columns, arithmetic, patsy's and numpy's functions.
+
+    They are evaluated as Python; what comes from outside must not run code.
+    """
+    formula_names(formula)
+    described = [patsy.ModelDesc.from_formula(formula)]
+    if concomitant is not None:
+        names_of(concomitant)
+        described.append(patsy.ModelDesc.from_formula(concomitant))
+    terms = [term for each in described for term in (*each.lhs_termlist, *each.rhs_termlist)]
+    for code in dict.fromkeys(factor.code for term in terms for factor in term.factors):
+        try:
+            check_code(code, columns, {"np": Module("numpy")})
+        except FileFormatError as error:
+            raise _refused(code, str(error), columns) from error
+
+
+def _refused(code: str, reason: str, columns: frozenset[str]) -> InputError:
+    named = re.search(r"names '(.*?)', which", reason)
+    what = named[1] if named else code
+    if what.isidentifier() and f"{what}(" not in code:
+        shown = ", ".join(sorted(columns)[:10])
+        return InputError(f"the formula names {what!r}, which is not a column; columns are {shown}")
+    return InputError(
+        f"the formula has {what!r}; here it may have columns, arithmetic, comparisons, patsy's "
+        "functions, as C(x), and numpy's, as np.log(x)"
+    )
+
+
+def run_predict(asked: Namespace) -> None:
+    """Label and predict the rows of a table by a fit in a file."""
+    results = load(asked.model)
+    data = read_table(asked.data, asked.sep, asked.encoding)
+    found = results.assign(data) if asked.which == "assign" else results.predict(data, asked.which)
+    write_table(_by_row(found), asked.out)
+
+
+def _by_row(found: Any) -> pd.DataFrame:
+    """Predictions as a table with the number of the row, names as text."""
+    frame = found.to_frame() if isinstance(found, pd.Series) else found
+    names = [
+        ": ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+        for name in frame.columns
+    ]
+    frame = frame.set_axis(names, axis=1).rename_axis(columns=None)
+    return frame.rename_axis("row").reset_index()

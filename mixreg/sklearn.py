@@ -1,0 +1,423 @@
+"""Mixtures of regressions as scikit-learn has estimators: pipelines, cross-validation, grid search.
+
+Needs scikit-learn: `pip install 'mixreg[sklearn]'`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.linalg import qr
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from mixreg.errors import InputError, InputWarning
+from mixreg.families import make_family
+from mixreg.model import MixReg
+
+Array = NDArray[np.float64]
+
+# A column that others make up to this share of its length is left out.
+DEPENDENT = 1e-9
+
+
+class _Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What both estimators share: the fit, segments, and predictions of each of them."""
+
+    result_: Any
+
+    def _fit(self, X: Array, y: Array, sample_weight: Any, groups: Any) -> Self:
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        used = np.ones(len(X), dtype=bool) if weight is None else weight > 0
+        self._names = _names(self, X)
+        self._kept = _independent(X[used], self.fit_intercept)
+        self.k_ = self._carried(X[used], y[used], groups)
+        self.result_ = self._model(X, y, weight, groups).fit(
+            self.method,
+            self.init,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            seed=_seed(self.random_state),
+            cov_type=self.cov_type,
+            progress=False,
+        )
+        self.n_iter_ = max(1, int(self.result_.n_iter))
+        self.weights_ = self.result_.weights.to_numpy()
+        coef = np.zeros((self.k_, X.shape[1]))
+        found = self.result_.coefficients.to_numpy().T
+        coef[:, self._kept] = found[:, int(self.fit_intercept) :]
+        self.coef_ = coef
+        self.intercept_ = found[:, 0] if self.fit_intercept else np.zeros(self.k_)
+        self.labels_ = self.result_.labels.to_numpy()
+        self._n_features_out = self.k_
+        return self
+
+    def _model(self, X: Array, y: Array, weight: Array | None, groups: Any) -> MixReg:
+        return MixReg(
+            y,
+            self._design(X),
+            self.k_,
+            weights=weight,
+            groups=groups,
+            concomitant=self._concomitants(X),
+            family=self._family(),
+            link=self.link,
+            equal_variance=self.equal_variance,
+        )
+
+    def _carried(self, X: Array, y: Array, groups: Any) -> int:
+        """Number of components that so few rows can carry; warn where it is fewer than asked."""
+        k = self.k
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
+            raise InputError(f"k must be a whole number of at least 1; got {k!r}")
+        size = len(self._kept) + int(self.fit_intercept)
+        linear = make_family(self._family(), self.link, False, 0.5).linear
+        rows = len(np.unique(np.column_stack([X, y]), axis=0)) if linear else len(X)
+        if groups is not None:
+            return int(k)
+        most = max(1, rows // max(1, size) if linear else rows)
+        if most < k:
+            warnings.warn(
+                f"{rows} distinct rows with {size} coefficients a component carry k={most} at "
+                f"most, not k={k}; give more rows, or a smaller k",
+                InputWarning,
+                stacklevel=4,
+            )
+        return int(min(k, most))
+
+    def _design(self, X: Array) -> pd.DataFrame:
+        """Regressors by name, those that others do not make up."""
+        frame = pd.DataFrame(X[:, self._kept], columns=[self._names[i] for i in self._kept])
+        if self.fit_intercept:
+            frame.insert(0, "const", 1.0)
+        return frame
+
+    def _concomitants(self, X: Array) -> pd.DataFrame | None:
+        """Variables that class probabilities depend on, with a constant."""
+        if self.concomitant is None or self.k_ == 1:
+            return None
+        asked = self.concomitant
+        chosen = range(X.shape[1]) if isinstance(asked, str) and asked == "all" else asked
+        if isinstance(chosen, str) or not np.iterable(chosen):
+            raise InputError(f"concomitant={asked!r} must be 'all' or a list of columns")
+        places = [self._place(each) for each in chosen]
+        frame = pd.DataFrame(X[:, places], columns=[self._names[i] for i in places])
+        varies = frame.columns if hasattr(self, "result_") else _varying(frame)
+        if not hasattr(self, "result_"):
+            self._gated = list(varies)
+        return frame[self._gated].assign(const=1.0)
+
+    def _place(self, column: Any) -> int:
+        names = list(getattr(self, "feature_names_in_", ()))
+        if isinstance(column, str) and column in names:
+            return names.index(column)
+        if isinstance(column, (int, np.integer)) and 0 <= column < self.n_features_in_:
+            return int(column)
+        raise InputError(f"concomitant names {column!r}, which is not a column of X")
+
+    def _new(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _predict(self, X: Array, which: str, y: Any = None) -> Array:
+        """What the fit says of new rows, by position."""
+        frame = self._design(X)
+        if y is not None:
+            frame[self.result_.spec.endog_names] = np.asarray(y, dtype=float)
+        z = self._concomitants(X)
+        columns = {} if z is None else {"concomitant": z}
+        return np.asarray(self.result_.predict(frame, which, **columns), dtype=float)
+
+    def transform(self, X: Any) -> Any:
+        """Expected response of each row in each segment.
+
+        Parameters
+        ----------
+        X : (n, p) array or frame
+
+        Returns
+        -------
+        (n, k) array, or a frame after `set_output(transform="pandas")`.
+        """
+        return self._predict(self._new(X), "component")
+
+    def segment_proba(self, X: Any, y: Any = None) -> Array:
+        """Probability of each segment, (n, k).
+
+        Parameters
+        ----------
+        X : (n, p) array or frame
+        y : (n,) array, optional
+            Responses. Without them nothing is known of a row but its concomitants,
+            and probabilities are the mixing weights.
+        """
+        X = self._new(X)
+        if y is not None:
+            y = self._numbers(y)
+            if len(y) != len(X):
+                raise InputError(f"y has length {len(y)}, but X has {len(X)} rows")
+        return self._predict(X, "posterior", y)
+
+    def predict_segment(self, X: Any, y: Any = None) -> NDArray[np.intp]:
+        """Most likely segment of each row, from 1 as in `labels_`."""
+        return np.asarray(self.segment_proba(X, y).argmax(axis=1) + 1)
+
+    def _numbers(self, y: Any) -> Array:
+        return np.asarray(y, dtype=float)
+
+    def _family(self) -> Any:
+        raise NotImplementedError
+
+
+class MixtureRegressor(RegressorMixin, _Mixture):
+    """A mixture of regressions as a scikit-learn regressor.
+
+    Parameters
+    ----------
+    k : int
+        Number of segments. Where rows are too few for it, fewer are fitted, with
+        a warning (`k_`).
+    family, link, equal_variance
+        As in `MixReg`; not "choice".
+    concomitant : "all" or list, optional
+        Columns of X on which the probabilities of segments depend. Without them,
+        `predict` averages segments by their weights.
+    method, init, n_init, max_iter, tol, cov_type
+        As in `MixReg.fit`; standard errors are left out by default.
+    fit_intercept : bool
+    random_state : int, RandomState or None
+        None is as good as 0: fits do not differ from call to call.
+
+    Attributes
+    ----------
+    result_ : MixRegResults
+        The fit, with `summary()` and all else.
+    k_ : int
+    coef_ : (k, p) array
+        0 for columns that others make up.
+    intercept_, weights_ : (k,) arrays
+    labels_ : (n,) array
+        Segment of each row, from 1.
+
+    Examples
+    --------
+    >>> from mixreg import datasets
+    >>> from mixreg.sklearn import MixtureRegressor
+    >>> tones = datasets.tonedata()
+    >>> model = MixtureRegressor(k=2).fit(tones[["stretchratio"]], tones["tuned"])
+    >>> model.coef_.round(2).ravel().tolist()
+    [0.04, 0.99]
+    """
+
+    def __init__(
+        self,
+        k: int = 2,
+        *,
+        family: Any = "gaussian",
+        link: Any = None,
+        concomitant: Any = None,
+        equal_variance: bool = False,
+        fit_intercept: bool = True,
+        method: str = "em",
+        init: Any = "auto",
+        n_init: int | None = None,
+        max_iter: int = 1000,
+        tol: float = 1e-10,
+        cov_type: str = "none",
+        random_state: Any = None,
+    ) -> None:
+        self.k = k
+        self.family = family
+        self.link = link
+        self.concomitant = concomitant
+        self.equal_variance = equal_variance
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cov_type = cov_type
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Find the segments.
+
+        Parameters
+        ----------
+        X : (n, p) array or frame
+        y : (n,) array
+        sample_weight : (n,) array, optional
+            Case weights.
+        groups : (n,) array, optional
+            All rows of a group share one segment.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        return self._fit(X, np.asarray(y, dtype=float), sample_weight, groups)
+
+    def predict(self, X: Any) -> Array:
+        """Expected response: segments averaged by their probabilities."""
+        return self._predict(self._new(X), "mean")
+
+    def predict_proba(self, X: Any, y: Any = None) -> Array:
+        """Probability of each segment; see `segment_proba`."""
+        return self.segment_proba(X, y)
+
+    def _family(self) -> Any:
+        return self.family
+
+
+class MixtureClassifier(ClassifierMixin, _Mixture):
+    """A mixture of logistic regressions as a scikit-learn classifier of two classes.
+
+    `predict_proba` has the probabilities of the classes; those of the segments are
+    `segment_proba`.
+
+    Parameters
+    ----------
+    k, link, concomitant, fit_intercept, method, init, n_init, max_iter, tol, cov_type, random_state
+        As in `MixtureRegressor`.
+
+    Attributes
+    ----------
+    classes_ : (2,) array
+        The second is the one whose probability is modelled.
+    result_, k_, coef_, intercept_, weights_, labels_
+        As in `MixtureRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixreg.sklearn import MixtureClassifier
+    >>> X = np.linspace(-2, 2, 200)[:, None]
+    >>> y = np.where(np.sin(40 * X[:, 0]) + 2 * X[:, 0] > 0, "yes", "no")
+    >>> MixtureClassifier(k=1).fit(X, y).predict([[-1.5], [1.5]]).tolist()
+    ['no', 'yes']
+    """
+
+    # The binomial family has no dispersion.
+    equal_variance = False
+
+    def __init__(
+        self,
+        k: int = 2,
+        *,
+        link: Any = None,
+        concomitant: Any = None,
+        fit_intercept: bool = True,
+        method: str = "em",
+        init: Any = "auto",
+        n_init: int | None = None,
+        max_iter: int = 1000,
+        tol: float = 1e-10,
+        cov_type: str = "none",
+        random_state: Any = None,
+    ) -> None:
+        self.k = k
+        self.link = link
+        self.concomitant = concomitant
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cov_type = cov_type
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        """Two classes, not more."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Find the segments; see `MixtureRegressor.fit`."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}."
+            )
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has one class, {self.classes_[0]!r}; a classifier needs samples of two classes"
+            )
+        return self._fit(X, codes.astype(float), sample_weight, groups)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of each class, (n, 2): segments averaged by their probabilities."""
+        second = self._predict(self._new(X), "mean")
+        return np.column_stack([1 - second, second])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most likely class of each row."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def _numbers(self, y: Any) -> Array:
+        unknown = [each for each in np.unique(y) if each not in self.classes_]
+        if unknown:
+            raise InputError(f"y has {unknown[0]!r}, which is none of {self.classes_.tolist()}")
+        return np.asarray(np.searchsorted(self.classes_, y), dtype=float)
+
+    def _family(self) -> Any:
+        return "binomial"
+
+
+def _names(estimator: Any, X: Array) -> list[str]:
+    """Names of the columns; made up where there are none, or where they are in use here."""
+    names = getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(X.shape[1])])
+    taken = {"const", "y"}
+    return [f"{name}_" if name in taken else str(name) for name in names]
+
+
+def _independent(X: Array, constant: bool) -> list[int]:
+    """Columns that are not made up of the constant and of those before them."""
+    lead = np.ones((len(X), 1)) if constant else np.empty((len(X), 0))
+    kept: list[int] = []
+    basis = lead
+    for i in range(X.shape[1]):
+        column = X[:, i]
+        length = float(np.linalg.norm(column))
+        if length == 0:
+            continue
+        scaled = column / length
+        if basis.shape[1]:
+            q, _ = qr(basis, mode="economic")
+            scaled = scaled - q @ (q.T @ scaled)
+        if np.linalg.norm(scaled) > DEPENDENT and basis.shape[1] < len(X):
+            kept.append(i)
+            basis = np.column_stack([basis, column / length])
+    return kept
+
+
+def _varying(frame: pd.DataFrame) -> list[str]:
+    """Columns that vary, and that are not made up of others."""
+    places = _independent(frame.to_numpy(), True)
+    return [frame.columns[i] for i in places]
+
+
+def _seed(random_state: Any) -> int:
+    """A seed: a number as it is, 0 for None."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
