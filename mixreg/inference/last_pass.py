@@ -138,6 +138,7 @@ def last_pass(
     hard: bool = False,
     exact: bool = False,
     errors: bool = True,
+    complete: bool = False,
 ) -> LastPass:
     """Add up all that is reported in one pass.
 
@@ -149,31 +150,26 @@ def last_pass(
         Every row lies on a component.
     errors : bool
         Whether standard errors are asked for; where blocks have clusters, within these.
+    complete : bool
+        Whether the information that known labels would give is asked for: a posterior's
+        standard deviations need it, and no cross products.
     """
     tasks: list[OfSeen] = [SoftAssignment(mixture), TakeLabels(mixture, hard)]
     tasks.append(TakeGate(mixture.gate))
-    if errors:
+    if errors or complete:
         tasks.append(TakeInformation(mixture, source.has("cov_group"), hard))
     # Of linear regressions the first task adds up cross products anyway.
     at_hand = mixture.family.linear and not (hard or exact)
-    if errors and not at_hand:
+    if complete:
+        tasks.append(TakeComplete(mixture))
+    elif errors and not at_hand:
         tasks.append(CrossProducts(mixture, hard, exact))
     soft, *others = source.sweep(AtOnce(mixture, tuple(tasks)), params).sums
+    if complete:
+        labels, gate, information, known = others
+        return LastPass(soft.stacked(), labels, gate, information, complete=known)
     last = LastPass(soft.stacked(), *others)
     return replace(last, xx=soft.family.xx) if errors and at_hand else last
-
-
-def bayes_pass(source: Source, mixture: Mixture, params: Parameters) -> LastPass:
-    """All that is reported of variational Bayes, in one pass."""
-    tasks = (
-        SoftAssignment(mixture),
-        TakeLabels(mixture),
-        TakeGate(mixture.gate),
-        TakeInformation(mixture),
-        TakeComplete(mixture),
-    )
-    soft, labels, gate, info, complete = source.sweep(AtOnce(mixture, tasks), params).sums
-    return LastPass(soft.stacked(), labels, gate, info, complete=complete)
 
 
 def ending_sums(

@@ -22,7 +22,7 @@ from mixreg.exact.certificate import certified, find_own_rows
 from mixreg.exact.reasons import WhyTight, find_reasons, tight_components
 from mixreg.exact.thresholds import HARD
 from mixreg.inference.averages import GateSums, average_gate
-from mixreg.inference.last_pass import bayes_pass, ending_sums, last_pass
+from mixreg.inference.last_pass import ending_sums, last_pass
 from mixreg.jobs.problem import Options, Solution
 from mixreg.jobs.progress import Watch
 from mixreg.mixture.mixture import Mixture
@@ -277,7 +277,7 @@ def believed(
     record: Record | None,
 ) -> Solution:
     """What is reported of variational Bayes where it ended."""
-    last = bayes_pass(source, mixture, pruned.run.params)
+    last = last_pass(source, mixture, pruned.run.params, complete=True)
     return Solution(
         replace(pruned.run, objective=float(last.soft.objective[0])),
         exact=False,
