@@ -27,7 +27,7 @@ MOST_MAXIMA, JITTERED, MOST_MOVES = 8, 24, 24
 # Heights that count as one; orders of components that are all tried.
 SAME, ALL_ORDERS = 1e-4, 4
 # Steps after which climbs from other starts are compared with the best, and those that go on.
-FIRST_STEPS, GO_ON = 60, 6
+FIRST_STEPS, GO_ON = 100, 8
 # A component with a smaller share of the largest dispersion has collapsed on a few rows.
 COLLAPSED = 1e-9
 
@@ -136,14 +136,18 @@ class Hunt:
         size = len(self.surface.start)
         count = min(JITTERED, 2 * self.n_init)
         jittered = [self.surface.start + self.rng.uniform(-1, 1, size) for _ in range(count)]
-        return [self.surface.climbed(start) for start in jittered]
+        return self.promising(jittered)
 
     def from_moves(self, best: Climb) -> list[Climb]:
         """Climbs from changes of the best mode, the most promising to the end."""
         params = self.matching.parameters(best.vector)
         starts = list(moved(params, self.rng, min(MOST_MOVES, 2 * self.n_init)))
         near = [self.matching.matched(start, best.vector) for start in starts]
-        first = [self.surface.climbed(each.vector, steps=FIRST_STEPS) for each in near]
+        return self.promising([each.vector for each in near])
+
+    def promising(self, starts: list[Array]) -> list[Climb]:
+        """Climbs from some starts, of which the highest after some steps go on to the end."""
+        first = [self.surface.climbed(start, steps=FIRST_STEPS) for start in starts]
         first.sort(key=lambda end: -end.height)
         return [self.surface.climbed(end.vector) for end in first[:GO_ON]]
 
