@@ -261,11 +261,7 @@ def test_marginaleffects_takes_a_fit(fits):
     model = res.to_marginaleffects(DATA, "mean")
     theirs = marginal.avg_slopes(model, variables=["x", "w", "age"])
     ours = res.margins(DATA).query("component == 'overall'").set_index("variable")
-    for row in (
-        theirs.data.iter_rows(named=True)
-        if hasattr(theirs, "data")
-        else theirs.iter_rows(named=True)
-    ):
+    for row in theirs.data.iter_rows(named=True):
         assert_allclose(row["estimate"], ours.loc[row["term"], "estimate"], rtol=1e-3, atol=1e-5)
         assert_allclose(row["std_error"], ours.loc[row["term"], "std_error"], rtol=1e-2, atol=1e-5)
 

@@ -92,17 +92,26 @@ def marginal_model(res: BaseResults, data: Any, which: str) -> Any:
         coef=res.params.to_numpy(),
         coefnames=np.array(res.spec.param_names),
         formula=res.spec.design.formula,
-        modeldata=_polars(pl, frames.read(data)),
+        modeldata=_polars(pl, frames.read(data), levels_of(res.spec)),
         package="mixreg",
         variable_names=[res.spec.endog_names, *levels_of(res.spec)],
     )
     return MixtureModel(res, vault)
 
 
-def _polars(pl: Any, data: Any) -> Any:
-    """A table as polars has it, without pyarrow."""
+def _polars(pl: Any, data: Any, levels: dict[str, Any]) -> Any:
+    """A table as polars has it, without pyarrow; text that is a category as one."""
     table = pd.DataFrame(data)
-    return pl.DataFrame({str(name): table[name].tolist() for name in table.columns})
+    made = pl.DataFrame({str(name): table[name].tolist() for name in table.columns})
+    if int(pl.__version__.partition(".")[0]) >= 2:
+        # The package asks categories of polars 1 for what those of polars 2 no longer say.
+        return made
+    kinds = {
+        name: pl.Enum(list(each))
+        for name, each in levels.items()
+        if each is not None and all(isinstance(level, str) for level in each)
+    }
+    return made.with_columns(pl.col(name).cast(kind) for name, kind in kinds.items())
 
 
 def _pandas(table: Any) -> pd.DataFrame:

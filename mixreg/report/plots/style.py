@@ -161,6 +161,6 @@ def sampled(shown: int, all_rows: int) -> str:
 
 def offsets(count: int, width: float = 0.6) -> Array:
     """Places of so many marks beside each other, around 0."""
-    if count == 1:
-        return np.zeros(1)
-    return np.linspace(-width / 2, width / 2, count)
+    # Few of them lie close, so that they are seen to belong together.
+    reach = min(width, 0.2 * (count - 1)) / 2
+    return np.linspace(-reach, reach, count)
