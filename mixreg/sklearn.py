@@ -198,7 +198,8 @@ class MixtureRegressor(RegressorMixin, _Mixture):
         Columns of X on which the probabilities of segments depend. Without them,
         `predict` averages segments by their weights.
     method, init, n_init, max_iter, tol, cov_type
-        As in `MixReg.fit`; standard errors are left out by default.
+        As in `MixReg.fit`; the search is shorter, because folds and grids fit many
+        times, and standard errors are left out by default.
     fit_intercept : bool
     random_state : int, RandomState or None
         None is as good as 0: fits do not differ from call to call.
@@ -235,7 +236,7 @@ class MixtureRegressor(RegressorMixin, _Mixture):
         fit_intercept: bool = True,
         method: str = "em",
         init: Any = "auto",
-        n_init: int | None = None,
+        n_init: int = 4,
         max_iter: int = 1000,
         tol: float = 1e-10,
         cov_type: str = "none",
@@ -322,7 +323,7 @@ class MixtureClassifier(ClassifierMixin, _Mixture):
         fit_intercept: bool = True,
         method: str = "em",
         init: Any = "auto",
-        n_init: int | None = None,
+        n_init: int = 4,
         max_iter: int = 1000,
         tol: float = 1e-10,
         cov_type: str = "none",
