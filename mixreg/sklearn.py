@@ -1,5 +1,8 @@
 """Mixtures of regressions as scikit-learn has estimators: pipelines, cross-validation, grid search.
 
+There, `predict_proba` is for classes: a regressor must not have it, and a classifier's means its
+classes. Probabilities of segments are `segment_proba` in both.
+
 Needs scikit-learn: `pip install 'mixreg[sklearn]'`.
 """
 
@@ -275,10 +278,6 @@ class MixtureRegressor(RegressorMixin, _Mixture):
         """Expected response: segments averaged by their probabilities."""
         return self._predict(self._new(X), "mean")
 
-    def predict_proba(self, X: Any, y: Any = None) -> Array:
-        """Probability of each segment; see `segment_proba`."""
-        return self.segment_proba(X, y)
-
     def _family(self) -> Any:
         return self.family
 
@@ -357,9 +356,14 @@ class MixtureClassifier(ClassifierMixin, _Mixture):
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
+        seen = self.classes_
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            seen = np.unique(y[weight > 0])
+        if len(seen) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_[0]!r}; a classifier needs samples of two classes"
+                f"y has one class, {seen.tolist()}, in the rows that count; a classifier needs "
+                "samples of two classes"
             )
         return self._fit(X, codes.astype(float), sample_weight, groups)
 
@@ -370,7 +374,8 @@ class MixtureClassifier(ClassifierMixin, _Mixture):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of each row."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        found = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[found])
 
     def _numbers(self, y: Any) -> Array:
         unknown = [each for each in np.unique(y) if each not in self.classes_]
