@@ -1,5 +1,8 @@
 """Mixtures of regressions as scikit-learn has estimators: pipelines, cross-validation, grid search.
 
+There, `predict_proba` is for classes: a regressor must not have it, and a classifier's means its
+classes. Probabilities of segments are `segment_proba` in both.
+
 Needs scikit-learn: `pip install 'mixreg[sklearn]'`.
 """
 
@@ -198,7 +201,8 @@ class MixtureRegressor(RegressorMixin, _Mixture):
         Columns of X on which the probabilities of segments depend. Without them,
         `predict` averages segments by their weights.
     method, init, n_init, max_iter, tol, cov_type
-        As in `MixReg.fit`; standard errors are left out by default.
+        As in `MixReg.fit`; the search is shorter, because folds and grids fit many
+        times, and standard errors are left out by default.
     fit_intercept : bool
     random_state : int, RandomState or None
         None is as good as 0: fits do not differ from call to call.
@@ -235,7 +239,7 @@ class MixtureRegressor(RegressorMixin, _Mixture):
         fit_intercept: bool = True,
         method: str = "em",
         init: Any = "auto",
-        n_init: int | None = None,
+        n_init: int = 4,
         max_iter: int = 1000,
         tol: float = 1e-10,
         cov_type: str = "none",
@@ -273,10 +277,6 @@ class MixtureRegressor(RegressorMixin, _Mixture):
     def predict(self, X: Any) -> Array:
         """Expected response: segments averaged by their probabilities."""
         return self._predict(self._new(X), "mean")
-
-    def predict_proba(self, X: Any, y: Any = None) -> Array:
-        """Probability of each segment; see `segment_proba`."""
-        return self.segment_proba(X, y)
 
     def _family(self) -> Any:
         return self.family
@@ -322,7 +322,7 @@ class MixtureClassifier(ClassifierMixin, _Mixture):
         fit_intercept: bool = True,
         method: str = "em",
         init: Any = "auto",
-        n_init: int | None = None,
+        n_init: int = 4,
         max_iter: int = 1000,
         tol: float = 1e-10,
         cov_type: str = "none",
@@ -356,9 +356,14 @@ class MixtureClassifier(ClassifierMixin, _Mixture):
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
         self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
+        seen = self.classes_
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            seen = np.unique(y[weight > 0])
+        if len(seen) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_[0]!r}; a classifier needs samples of two classes"
+                f"y has one class, {seen.tolist()}, in the rows that count; a classifier needs "
+                "samples of two classes"
             )
         return self._fit(X, codes.astype(float), sample_weight, groups)
 
@@ -369,7 +374,8 @@ class MixtureClassifier(ClassifierMixin, _Mixture):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most likely class of each row."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        found = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[found])
 
     def _numbers(self, y: Any) -> Array:
         unknown = [each for each in np.unique(y) if each not in self.classes_]

@@ -100,6 +100,9 @@ def test_the_best_so_far_is_returned(data, press, monkeypatch, method, place, nu
     assert res.fitted.reason == "interrupted"
     assert "INTERRUPTED" in str(res.summary())
     assert "The fit was interrupted: this is the best so far." in str(res.summary())
+    for name in ("AIC", "BIC", "ICL"):
+        assert f"{name} (unfinished):" in str(res.summary())
+        assert f"{name} (unfinished)" not in str(whole.summary())
     np.testing.assert_allclose(res.llf, whole.llf, rtol=1e-3)
     assert np.isfinite(res.bse).all()
     assert len(res.history) == res.n_iter + 1

@@ -427,9 +427,9 @@ def test_new_data_without_a_regressor(res):
         (
             None,
             "label",
-            r"new='label' must be a DataFrame or an array; write predict\(which='label'",
+            r"new='label' must be a table.*write predict\(which='label'",
         ),
-        (None, "x", "new='x' must be a DataFrame or an array$"),
+        (None, "x", "data='x' does not exist"),
         (None, 3, "must be a DataFrame or an array; got 3"),
         ("y ~ bs(x1, df=4)", {"x1": [99.0]}, r"outside .* \[-\d.*\] of bs\(x1, df=4\); clip"),
     ],

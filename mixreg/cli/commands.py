@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
-            warnings.showwarning = _show
+            warnings.showwarning = _show  # type: ignore[assignment]
             asked.run(asked)
             sys.stdout.flush()
     except KeyboardInterrupt:

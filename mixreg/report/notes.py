@@ -228,8 +228,8 @@ def _search_notes(results: BaseResults) -> list[str]:
         notes.append("The fit did not converge; raise max_iter.")
     if fitted.reason == "interrupted":
         notes.append(
-            "The fit was interrupted: this is the best so far, and AIC, BIC and ICL are those of "
-            "an unfinished fit. Fit again to finish."
+            "The fit was interrupted: this is the best so far. AIC, BIC and ICL are those of an "
+            "unfinished fit. Fit again to finish."
         )
     return notes
 
