@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from statsmodels.iolib.summary import Summary
 
 from mixreg.errors import InputError
+from mixreg.files.container import write_file
 from mixreg.files.save import save
 from mixreg.inference.bootstrap import Bootstrap, bootstrap
 from mixreg.inference.delta import willingness_to_pay
@@ -26,6 +28,7 @@ from mixreg.report.base_results import check_alpha
 from mixreg.report.diagnostics import Diagnostics, diagnose
 from mixreg.report.drawing import simulate
 from mixreg.report.fitted import Fitted
+from mixreg.report.html.page import make_page
 from mixreg.report.importance import importance
 from mixreg.report.knowing import predict_known
 from mixreg.report.labels import write_labels
@@ -61,6 +64,38 @@ class MixRegResults(Plotted):
 
     def _repr_html_(self) -> str:
         return str(self.summary().as_html())
+
+    def report(
+        self, path: Any, data: Any = None, *, selection: Any = None, title: str | None = None
+    ) -> None:
+        """Write a report to an HTML file that needs nothing beside itself.
+
+        It says how many segments there are and why, describes each in a sentence and on a
+        card, and shows plots, who is in doubt, criteria, how the search went, assumptions
+        and the code. It needs matplotlib.
+
+        Parameters
+        ----------
+        path : str or path
+            Such as "segments.html"; written in one step.
+        data : DataFrame or another table, optional
+            Variables that describe who is in the segments, as in `profile`.
+        selection : Selection, optional
+            What `select_k` returned: other numbers of segments are compared.
+        title : str, optional
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "segments.html"
+        >>> res.report(path)
+        >>> path.read_text(encoding="utf-8")[:15]
+        '<!DOCTYPE html>'
+        """
+        page = make_page(self, self.diagnostics, data, selection, title)
+        write_file(Path(path), page.encode("utf-8"))
 
     def bootstrap(self, n: int = 200, kind: str = "parametric", **options: Any) -> Bootstrap:
         """Refit to data made anew `n` times; see `mixreg.inference.bootstrap.bootstrap`.

@@ -1,0 +1,101 @@
+"""What a coefficient means, in words."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from mixreg.report.base_results import BaseResults
+from mixreg.report.elasticities import LOG, log_terms
+
+LEVEL = re.compile(
+    r"(?:C\((?P<inner>[^,()]+)[^()]*\)|(?P<plain>[^\[\]():]+))\[(?:T\.)?(?P<level>.*)\]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """How a term is told.
+
+    Attributes
+    ----------
+    cause : str
+        "1% more price", "one more x", "fee = high".
+    response : str
+    kind : {"percent", "odds", "ratio", "utility", "plain"}
+        What the coefficient does to the response.
+    """
+
+    cause: str
+    response: str
+    kind: str
+
+    def outcome(self, value: float, named: bool = True) -> str:
+        """What goes with the cause, at a coefficient; with the name of the response or without."""
+        y = f" {self.response}" if named else ""
+        if self.kind == "percent":
+            return f"{amount(value)}% {_more(value)}{y}"
+        if self.kind == "odds":
+            return f"{times(value)} the odds{y and ' of'}{y}"
+        if self.kind == "ratio":
+            return f"{times(value)}{y and ' the'}{y}"
+        if self.kind == "utility":
+            return f"a utility {amount(value)} {'lower' if value < 0 else 'higher'}"
+        return f"{amount(value)} {_more(value)}{y}"
+
+
+def effects(res: BaseResults) -> list[Effect]:
+    """How each term is told, in the order of the terms."""
+    logs, found = log_terms(res), []
+    named = res.spec.family.named_links(res.spec.endog_names)
+    for term in res.spec.exog_names:
+        prefix, link, response = max(
+            (each for each in named if term.startswith(each[0])), key=lambda each: len(each[0])
+        )
+        inner = term.removeprefix(prefix)
+        if term in logs:
+            found.append(
+                Effect(
+                    f"1% more {logs[term].removeprefix(prefix)}", without_log(response), "percent"
+                )
+            )
+        else:
+            found.append(Effect(_cause(inner), without_log(response), _kind(res, link, response)))
+    return found
+
+
+def _kind(res: BaseResults, link: str, response: str) -> str:
+    if res.spec.family.takes_sets:
+        return "utility"
+    if link == "logit":
+        return "odds"
+    return "ratio" if link == "log" or LOG.fullmatch(response) else "plain"
+
+
+def _cause(term: str) -> str:
+    level = LEVEL.fullmatch(term)
+    if level is None:
+        return f"one more {term}"
+    return f"{(level['inner'] or level['plain']).strip()} = {level['level']}"
+
+
+def without_log(response: str) -> str:
+    """A response without its log: what a log is of."""
+    match = LOG.fullmatch(response)
+    return response if match is None else match[1].strip()
+
+
+def _more(value: float) -> str:
+    return "less" if value < 0 else "more"
+
+
+def amount(value: float) -> str:
+    """The size of a number, with as many digits as one reads."""
+    size = abs(value)
+    return f"{size:,.0f}" if 1000 <= size < 1e15 else f"{size:.3g}"
+
+
+def times(value: float) -> str:
+    """A factor whose logarithm is given."""
+    return f"{math.exp(value):.3g} times" if value < 700 else "many times"
