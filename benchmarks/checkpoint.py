@@ -60,6 +60,11 @@ def kill_after(seconds: float, run: subprocess.Popen[bytes]) -> bool:
     return run.wait() != 0
 
 
+def written(path: Path) -> int:
+    """When a checkpoint was last written; 0 before it is."""
+    return path.stat().st_mtime_ns if path.exists() else 0
+
+
 def agree(one: Path, other: Path) -> bool:
     """Whether two ends are the same in all numbers, to the last bit."""
     a, b = np.load(one), np.load(other)

@@ -10,6 +10,8 @@ from benchmarks import (
     calibration,
     certificates,
     paper,
+    paper_grid,
+    paper_plots,
     peers,
     real_sets,
     recovery,
@@ -48,7 +50,14 @@ def test_the_numerical_hessian_is_that_of_the_likelihood():
 
 
 @pytest.mark.parametrize("figure", ["1", "2"])
-def test_the_figures_of_the_paper_are_drawn(figure, tmp_path, capsys):
+def test_the_figures_of_the_paper_are_drawn(figure, tmp_path, capsys, monkeypatch):
+    panels = (
+        paper_grid.Panel("a", "p", 3, (5, 10), (10, 30), 30),
+        paper_grid.Panel("b", "k", 10, (2, 3), (6, 12), 12),
+    )
+    monkeypatch.setattr(paper_grid, "QUICK", paper_grid.Plan(panels, 1, 1))
+    for module in (paper_grid, paper_plots):
+        monkeypatch.setattr(module, "TRACE_SIZES", ((2, 10, 200), (3, 10, 300), (3, 5, 200)))
     options = ["--quick", "--trials", "1", "--jobs", "1", "--figure", figure]
     assert paper.main([*options, "--out", str(tmp_path)]) == 0
     pictures = list(tmp_path.glob("*.png"))

@@ -12,23 +12,24 @@ from mixreg import MixReg, load
 from mixreg.errors import ConvergenceWarning, FileFormatError, InputError
 from mixreg.estimators import runs
 from mixreg.files.trees import packed, unpacked
-from mixreg.jobs import checkpoint, journal
+from mixreg.jobs import checkpoint, journal, solve
 from mixreg.jobs.journal import Checkpoint
 from mixreg.search import account
 from tests.samples import lines, shops
 
 FORMULA = "y ~ x1 + x2"
+ROWS = 300
 
 
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)
-    table = lines(500, noise=1.0)
+    table = lines(ROWS, noise=1.0)
     return table.assign(
         count=rng.poisson(np.exp(np.clip(table.y / 2, -3, 2))),
         won=(table.y > 0).astype(int),
-        age=rng.standard_normal(500) + table.z,
-        team=np.arange(500) // 5,
+        age=rng.standard_normal(ROWS) + table.z,
+        team=np.arange(ROWS) // 5,
     )
 
 
@@ -36,7 +37,7 @@ KINDS = {
     "em": (FORMULA, {}, {}),
     "altmin": (FORMULA, {}, {"method": "altmin"}),
     "vb": (FORMULA, {}, {"method": "vb"}),
-    "labels": (FORMULA, {}, {"init": np.arange(500) % 3 + 1}),
+    "labels": (FORMULA, {}, {"init": np.arange(ROWS) % 3 + 1}),
     "poisson": ("count ~ x1 + x2", {"family": "poisson"}, {}),
     "groups": ("won ~ x1 + x2", {"family": "binomial", "groups": "team"}, {}),
     "gate": (FORMULA, {"concomitant": "~ age"}, {}),
@@ -48,6 +49,27 @@ KINDS = {
 def make(data, kind="em", k=3):
     formula, declared, options = KINDS[kind]
     return MixReg.from_formula(formula, data, k=k, **declared), options
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    """A fit, and what its checkpoint holds."""
+    path = tmp_path_factory.mktemp("finished") / "fit.ckpt"
+    whole = make(data)[0].fit(checkpoint=path)
+    return whole, path.read_bytes()
+
+
+@pytest.fixture
+def whole(finished):
+    return finished[0]
+
+
+@pytest.fixture
+def path(finished, tmp_path):
+    """A checkpoint of that fit, for a test to do with as it likes."""
+    path = tmp_path / "fit.ckpt"
+    path.write_bytes(finished[1])
+    return path
 
 
 def same(one, other):
@@ -71,61 +93,63 @@ def test_a_fit_that_stopped_anywhere_ends_the_same(data, kind, tmp_path, monkeyp
     monkeypatch.setattr(journal, "write_file", lambda path, content: files.append(content))
     assert same(model.fit(**options, checkpoint=tmp_path / "fit.ckpt"), whole)
     monkeypatch.undo()
-    for content in files[:: max(1, len(files) // 6)] + files[-1:]:
+    for content in [files[0], files[len(files) // 2], files[-1]]:
         (tmp_path / "fit.ckpt").write_bytes(content)
         assert same(model.fit(**options, checkpoint=tmp_path / "fit.ckpt"), whole)
 
 
 def test_many_rows(tmp_path, monkeypatch):
-    model = MixReg.from_formula(FORMULA, lines(30_000, noise=2.0), k=3)
+    monkeypatch.setattr(solve, "searched_rows", lambda p: 500)
+    model = MixReg.from_formula(FORMULA, lines(4_000, noise=2.0), k=3)
     whole = model.fit(n_init=2)
-    monkeypatch.setattr(journal, "EVERY", 0.0)
-    monkeypatch.setattr(journal, "SPARE", 0.0)
     files: list[bytes] = []
-    monkeypatch.setattr(journal, "write_file", lambda path, content: files.append(content))
-    model.fit(n_init=2, checkpoint=tmp_path / "fit.ckpt")
-    monkeypatch.undo()
-    for content in files[1 :: max(1, len(files) // 2)]:
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "EVERY", 0.0)
+        patch.setattr(journal, "SPARE", 0.0)
+        patch.setattr(journal, "write_file", lambda path, content: files.append(content))
+        model.fit(n_init=2, checkpoint=tmp_path / "fit.ckpt")
+    assert whole.model.source.rows > 500
+    for content in [files[1], files[len(files) // 2]]:
         (tmp_path / "fit.ckpt").write_bytes(content)
         assert same(model.fit(n_init=2, checkpoint=tmp_path / "fit.ckpt"), whole)
 
 
 def test_killed_for_good(tmp_path):
-    """`python -m benchmarks checkpoint` kills a longer fit at more moments."""
-    path, whole = tmp_path / "fit.ckpt", tmp_path / "whole.npz"
-    begin = time.perf_counter()
-    killing.start(None, whole, rows=2000).wait()
-    seconds = time.perf_counter() - begin
+    """`python -m benchmarks checkpoint` kills a longer fit at many more moments."""
+    path, whole, ended = tmp_path / "fit.ckpt", tmp_path / "whole.npz", tmp_path / "ended.npz"
+    # One alone, and one that is killed twice: once it has a file, and once it has another.
+    alone = killing.start(None, whole, rows=1500)
     killed = 0
-    for number, share in enumerate((0.4, 0.6, 0.75, 0.9)):
-        path.unlink(missing_ok=True)
-        ended = tmp_path / f"{number}.npz"
-        killed += killing.kill_after(share * seconds, killing.start(path, ended, rows=2000))
-        assert killing.start(path, ended, rows=2000).wait() == 0
-        assert killing.agree(whole, ended)
+    for _ in range(2):
+        run, before = killing.start(path, ended, rows=1500), killing.written(path)
+        while run.poll() is None and killing.written(path) == before:
+            time.sleep(0.01)
+        assert path.exists()
+        killed += killing.kill_after(0.0, run)
     assert killed
+    assert killing.start(path, ended, rows=1500).wait() == 0
+    assert alone.wait() == 0
+    assert killing.agree(whole, ended)
 
 
-def test_what_is_done_is_not_done_again(data, tmp_path, monkeypatch):
+def test_what_is_done_is_not_done_again(data, whole, path, monkeypatch):
     model, _ = make(data)
-    first = model.fit(checkpoint=tmp_path / "fit.ckpt")
 
     def never(*args):
         raise AssertionError
 
     monkeypatch.setattr(account, "race", never)
     monkeypatch.setattr(runs, "iterate", never)
-    assert same(model.fit(checkpoint=str(tmp_path / "fit.ckpt")), first)
+    assert same(model.fit(checkpoint=str(path)), whole)
 
 
-def test_other_standard_errors_take_the_same_checkpoint(data, tmp_path):
+def test_other_standard_errors_take_the_same_checkpoint(data, path):
     model, _ = make(data)
-    model.fit(checkpoint=tmp_path / "fit.ckpt")
-    robust = model.fit(checkpoint=tmp_path / "fit.ckpt", cov_type="robust")
+    robust = model.fit(checkpoint=path, cov_type="robust")
     assert same(robust, model.fit(cov_type="robust"))
 
 
-def test_after_an_interrupt(data, tmp_path, monkeypatch):
+def test_after_an_interrupt(data, whole, tmp_path, monkeypatch):
     # Also where whoever started the tests has Ctrl-C ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     model, _ = make(data)
@@ -143,16 +167,15 @@ def test_after_an_interrupt(data, tmp_path, monkeypatch):
     signal.signal(signal.SIGINT, before)
     assert not cut.converged
     assert unpacked((tmp_path / "fit.ckpt").read_bytes(), Checkpoint).found is None
-    assert same(model.fit(checkpoint=tmp_path / "fit.ckpt"), model.fit())
-
-
-def test_runs_from_other_starts_are_not_taken(data, tmp_path):
-    model, _ = make(data)
-    whole = model.fit(checkpoint=tmp_path / "fit.ckpt")
-    kept = unpacked((tmp_path / "fit.ckpt").read_bytes(), Checkpoint)
-    other = tuple(replace(ends, start="elsewhere", coef=ends.coef + 1) for ends in kept.ends)
-    (tmp_path / "fit.ckpt").write_bytes(packed(replace(kept, ends=other)))
     assert same(model.fit(checkpoint=tmp_path / "fit.ckpt"), whole)
+
+
+def test_runs_from_other_starts_are_not_taken(data, whole, path):
+    model, _ = make(data)
+    kept = unpacked(path.read_bytes(), Checkpoint)
+    other = tuple(replace(ends, start="elsewhere", coef=ends.coef + 1) for ends in kept.ends)
+    path.write_bytes(packed(replace(kept, ends=other)))
+    assert same(model.fit(checkpoint=path), whole)
 
 
 # What is refused
@@ -169,21 +192,18 @@ def test_runs_from_other_starts_are_not_taken(data, tmp_path):
         ({"init": "random"}, "init was 'auto' and is 'random'"),
     ],
 )
-def test_other_options(data, tmp_path, options, message):
+def test_other_options(data, path, options, message):
     model, _ = make(data)
-    model.fit(checkpoint=tmp_path / "fit.ckpt")
     with pytest.raises(FileFormatError, match=f"another fit: {message}. Fit the same"):
-        model.fit(checkpoint=tmp_path / "fit.ckpt", **options)
+        model.fit(checkpoint=path, **options)
 
 
-def test_other_data_and_other_models(data, tmp_path):
-    path = tmp_path / "fit.ckpt"
-    make(data)[0].fit(checkpoint=path)
-    changed = data.assign(y=data.y + (np.arange(500) == 77) * 1e-9)
+def test_other_data_and_other_models(data, path):
+    changed = data.assign(y=data.y + (np.arange(ROWS) == 77) * 1e-9)
     cases = {
         "the response differs": make(changed)[0],
         "the regressors differ": MixReg.from_formula("y ~ x1 + age", data, k=3),
-        "the weights differ": MixReg.from_formula(FORMULA, data, k=3, weights=np.arange(500) + 1.0),
+        "the weights differ": MixReg.from_formula(FORMULA, data, k=3, weights=np.arange(ROWS) + 1.0),
         "the groups differ": MixReg.from_formula(FORMULA, data, k=3, groups="team"),
         "the concomitants differ": make(data, "gate")[0],
         "k was 3 and is 2": make(data, k=2)[0],
@@ -198,12 +218,11 @@ def test_other_data_and_other_models(data, tmp_path):
         make(data.iloc[::-1])[0].fit(checkpoint=path)
 
 
-def test_another_version(data, tmp_path, monkeypatch):
+def test_another_version(data, path, monkeypatch):
     model, _ = make(data)
-    model.fit(checkpoint=tmp_path / "fit.ckpt")
     monkeypatch.setattr(checkpoint, "_version", lambda package: "9.9")
     with pytest.raises(FileFormatError, match=r"mixreg was .* and is 9\.9"):
-        model.fit(checkpoint=tmp_path / "fit.ckpt")
+        model.fit(checkpoint=path)
 
 
 def test_blocks_do_not_matter(data):
@@ -220,25 +239,21 @@ def test_blocks_do_not_matter(data):
     assert set(whole) == {"x", "y", "starts"}
 
 
-def test_files_that_are_no_checkpoints(data, tmp_path):
+def test_files_that_are_no_checkpoints(data, whole, path):
     model, _ = make(data)
-    path = tmp_path / "fit.ckpt"
-    res = model.fit(checkpoint=path)
     with pytest.raises(FileFormatError, match="not a file of mixreg"):
         load(path)
     content = path.read_bytes()
     path.write_bytes(content[:-100])
     with pytest.raises(FileFormatError, match="damaged"):
         model.fit(checkpoint=path)
-    res.save(path)
+    whole.save(path)
     with pytest.raises(FileFormatError, match="not a mixreg checkpoint; `fit\\(checkpoint=path"):
         model.fit(checkpoint=path)
 
 
-def test_parts_that_do_not_go_together(data, tmp_path):
+def test_parts_that_do_not_go_together(data, path):
     model, _ = make(data)
-    path = tmp_path / "fit.ckpt"
-    model.fit(checkpoint=path)
     kept = unpacked(path.read_bytes(), Checkpoint)
     with pytest.raises(FileFormatError, match="its runs do not hold together"):
         replace(kept.ends[0], steps=kept.ends[0].steps + 1)
@@ -259,5 +274,5 @@ def test_names_that_are_no_files(data, tmp_path):
 
 
 def test_nothing_is_left_beside_the_file(data, tmp_path):
-    make(data)[0].fit(checkpoint=tmp_path / "fit.ckpt")
+    make(data)[0].fit(n_init=1, checkpoint=tmp_path / "fit.ckpt")
     assert [path.name for path in tmp_path.iterdir()] == ["fit.ckpt"]

@@ -367,7 +367,7 @@ def test_a_kill_leaves_the_old_file_or_the_new(arrays, fits, data, tmp_path):
         "while True:\n    one.save(sys.argv[3])\n    two.save(sys.argv[3])\n"
     )
     seen = set()
-    for wait in (0.0, 0.004, 0.011, 0.023, 0.05):
+    for wait in (0.004, 0.023):
         arguments = [sys.executable, "-c", code, first, second, path]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE) as process:
             process.stdout.readline()

@@ -397,12 +397,12 @@ def test_what_is_for_one_response_says_so(fitted, name):
 def test_refits(fitted):
     options = {"n_jobs": 1, "seed": 1}
     for kind in ("parametric", "case"):
-        draws = fitted.bootstrap(30, kind, **options).draws
+        draws = fitted.bootstrap(20, kind, **options).draws
         assert_allclose(draws.std(), fitted.bse, rtol=0.5)
     chosen = select_k(FORMULAS, REF.data(), k=[1, 2, 3], family=FAMILIES, n_jobs=1, n_init=4)
     assert chosen.best.k == 2
     assert chosen.best.llf == pytest.approx(fitted.llf, abs=1e-6)
-    test = lr_test(chosen.results[1], chosen.results[2], n=9, n_jobs=1)
+    test = lr_test(chosen.results[1], chosen.results[2], n=9, n_init=2, n_jobs=1)
     assert test.p_value == pytest.approx(0.1)
 
 

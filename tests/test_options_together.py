@@ -120,5 +120,5 @@ def test_accidents_are_not_chosen_under_any_option(options):
         data["y"] = np.where(second, 3 - data["x"], 2 * data["x"]) + 0.3 * rng.normal(size=150)
         data["one"] = np.where(np.arange(150) == 0, 1.0, np.nan)
         formula = "y ~ x + v" if "shared" in options else "y ~ x"
-        chosen.append(select_k(formula, data, k=[2, 3], n_jobs=1, n_init=8, **options).best_k)
+        chosen.append(select_k(formula, data, k=[2, 3], n_jobs=1, n_init=4, **options).best_k)
     assert chosen.count(2) >= 2
