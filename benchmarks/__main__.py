@@ -68,6 +68,9 @@ def main(arguments: list[str]) -> None:
         choices=["density", "modes", "chains"],
         help="only mixtures inside PyMC models, all figures or some (bayes)",
     )
+    parser.add_argument(
+        "--ambiguous", action="store_true", help="only how surely replicates are matched (coverage)"
+    )
     parser.add_argument("--fits", action="store_true", help="only whole fits (speed)")
     parser.add_argument("--vb", action="store_true", help="only variational Bayes (bayes)")
     chosen = parser.parse_args(arguments)
@@ -85,7 +88,9 @@ def main(arguments: list[str]) -> None:
     if chosen.what in ("checkpoint", "all"):
         checkpoint.main()
     if chosen.what in ("coverage", "all"):
-        coverage.main(workers=chosen.workers)
+        if not chosen.ambiguous:
+            coverage.main(workers=chosen.workers)
+        coverage.ambiguous(workers=chosen.workers)
     if chosen.what in ("memory", "all"):
         memory.main()
     if chosen.what in ("peers", "all"):
