@@ -252,7 +252,7 @@ class Framed(BaseResults):
         --------
         >>> from mixreg import MixReg, datasets
         >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
-        >>> res.relabel([2, 1]).weights.iloc[0] == res.weights.iloc[1]
+        >>> bool(res.relabel([2, 1]).weights.iloc[0] == res.weights.iloc[1])
         True
         """
         moved = read_order(self, order, by)
