@@ -77,7 +77,7 @@ class _Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             self.k_,
             weights=weight,
             groups=groups,
-            concomitant=self._concomitants(X),
+            concomitant=self._concomitants(X, learn=True),
             family=self._family(),
             link=self.link,
             equal_variance=self.equal_variance,
@@ -110,19 +110,19 @@ class _Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             frame.insert(0, "const", 1.0)
         return frame
 
-    def _concomitants(self, X: Array) -> pd.DataFrame | None:
+    def _concomitants(self, X: Array, learn: bool = False) -> pd.DataFrame | None:
         """Variables that class probabilities depend on, with a constant."""
         if self.concomitant is None or self.k_ == 1:
             return None
         asked = self.concomitant
-        chosen = range(X.shape[1]) if isinstance(asked, str) and asked == "all" else asked
+        chosen = range(X.shape[1]) if str(asked) == "all" else asked
         if isinstance(chosen, str) or not np.iterable(chosen):
             raise InputError(f"concomitant={asked!r} must be 'all' or a list of columns")
         places = [self._place(each) for each in chosen]
         frame = pd.DataFrame(X[:, places], columns=[self._names[i] for i in places])
-        varies = frame.columns if hasattr(self, "result_") else _varying(frame)
-        if not hasattr(self, "result_"):
-            self._gated = list(varies)
+        if learn:
+            # A constant is added, and columns that others make up are left out.
+            self._gated = [frame.columns[i] for i in _independent(frame.to_numpy(), True)]
         return frame[self._gated].assign(const=1.0)
 
     def _place(self, column: Any) -> int:
@@ -148,10 +148,6 @@ class _Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def transform(self, X: Any) -> Any:
         """Expected response of each row in each segment.
-
-        Parameters
-        ----------
-        X : (n, p) array or frame
 
         Returns
         -------
@@ -225,7 +221,7 @@ class MixtureRegressor(RegressorMixin, _Mixture):
     >>> tones = datasets.tonedata()
     >>> model = MixtureRegressor(k=2).fit(tones[["stretchratio"]], tones["tuned"])
     >>> model.coef_.round(2).ravel().tolist()
-    [0.04, 0.99]
+    [0.22, 1.0]
     """
 
     def __init__(
@@ -378,7 +374,7 @@ class MixtureClassifier(ClassifierMixin, _Mixture):
         return np.asarray(self.classes_[found])
 
     def _numbers(self, y: Any) -> Array:
-        unknown = [each for each in np.unique(y) if each not in self.classes_]
+        unknown = [each for each in np.unique(y).tolist() if each not in self.classes_]
         if unknown:
             raise InputError(f"y has {unknown[0]!r}, which is none of {self.classes_.tolist()}")
         return np.asarray(np.searchsorted(self.classes_, y), dtype=float)
@@ -396,28 +392,19 @@ def _names(estimator: Any, X: Array) -> list[str]:
 
 def _independent(X: Array, constant: bool) -> list[int]:
     """Columns that are not made up of the constant and of those before them."""
-    lead = np.ones((len(X), 1)) if constant else np.empty((len(X), 0))
+    basis = np.ones((len(X), int(constant)))
     kept: list[int] = []
-    basis = lead
-    for i in range(X.shape[1]):
-        column = X[:, i]
-        length = float(np.linalg.norm(column))
-        if length == 0:
+    for i, length in enumerate(np.linalg.norm(X, axis=0)):
+        if length == 0 or basis.shape[1] >= len(X):
             continue
-        scaled = column / length
+        scaled = X[:, i] / length
         if basis.shape[1]:
             q, _ = qr(basis, mode="economic")
             scaled = scaled - q @ (q.T @ scaled)
-        if np.linalg.norm(scaled) > DEPENDENT and basis.shape[1] < len(X):
+        if np.linalg.norm(scaled) > DEPENDENT:
             kept.append(i)
-            basis = np.column_stack([basis, column / length])
+            basis = np.column_stack([basis, X[:, i] / length])
     return kept
-
-
-def _varying(frame: pd.DataFrame) -> list[str]:
-    """Columns that vary, and that are not made up of others."""
-    places = _independent(frame.to_numpy(), True)
-    return [frame.columns[i] for i in places]
 
 
 def _seed(random_state: Any) -> int:

@@ -18,7 +18,6 @@ import mixreg
 from mixreg import MixReg, __version__, datasets, select_k
 from mixreg.cli import main
 from mixreg.cli.demos import DEMOS
-from mixreg.results import MixRegResults
 
 CHEESE = "np.log(VOLUME) ~ DISP + np.log(PRICE)"
 TONES = "tuned ~ stretchratio"
@@ -291,11 +290,14 @@ def test_bad_files_are_told_in_one_line(capsys, tmp_path, tones):
     assert "there is no file" in last_line(capsys)
 
 
-def test_what_this_version_cannot_do_is_told_before_the_fit(capsys, tones):
-    for option in ("report", "plot"):
-        if not hasattr(MixRegResults, option):
-            assert main(["fit", tones, TONES, "-k", "2", f"--{option}", "out.html"]) == 2
-            assert f"has no --{option}" in last_line(capsys)
+@pytest.mark.parametrize("k", ["2", "1:2"])
+def test_a_report_and_a_picture(k, capsys, tmp_path, tones):
+    page, picture = tmp_path / "segments.html", tmp_path / "segments.png"
+    call = ["fit", tones, TONES, "-k", k, "--report", str(page), "--plot", str(picture)]
+    assert main([*call, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert "stretchratio" in page.read_text(encoding="utf-8")
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

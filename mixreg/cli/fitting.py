@@ -70,11 +70,6 @@ def _check_options(asked: Namespace, ks: list[int]) -> None:
     """Refuse what cannot be done before anything is read or fitted."""
     if len(ks) > 1 and asked.method != "em":
         raise InputError(f"--method {asked.method} is for one k; with -k {asked.k} leave it out")
-    for option in ("report", "plot"):
-        wanted = getattr(asked, option) is not None
-        if wanted and not hasattr(MixRegResults, option) and (option == "report" or len(ks) == 1):
-            more = "; it can draw a choice of k, as -k 1:6" if option == "plot" else ""
-            raise InputError(f"this version of mixreg has no --{option} of a fit{more}")
 
 
 def _keep(asked: Namespace, results: MixRegResults, selection: Selection | None) -> None:
@@ -84,7 +79,7 @@ def _keep(asked: Namespace, results: MixRegResults, selection: Selection | None)
     if asked.labels is not None:
         results.write_labels(asked.labels)
     if asked.report is not None:
-        results.report(asked.report)  # type: ignore[attr-defined]
+        results.report(asked.report, selection=selection)
     if asked.plot is not None:
         drawn = _plot(results, selection)
         drawn.savefig(asked.plot, bbox_inches="tight")
@@ -95,9 +90,9 @@ def _plot(results: MixRegResults, selection: Selection | None) -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
-    drawn: Any = selection.plot() if selection is not None else results.plot()  # type: ignore[attr-defined]
-    first = np.ravel(drawn)[0] if not hasattr(drawn, "savefig") else drawn
-    return first if hasattr(first, "savefig") else first.figure
+    axes: Any = selection.plot() if selection is not None else results.plot()
+    figure = np.ravel(axes)[0].figure
+    return figure.figure  # of a part of a figure, the whole
 
 
 def read_k(text: str) -> list[int]:
