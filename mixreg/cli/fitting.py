@@ -84,7 +84,7 @@ def _keep(asked: Namespace, results: MixRegResults, selection: Selection | None)
     if asked.labels is not None:
         results.write_labels(asked.labels)
     if asked.report is not None:
-        results.report(asked.report)  # type: ignore[attr-defined]
+        results.report(asked.report, selection=selection)
     if asked.plot is not None:
         drawn = _plot(results, selection)
         drawn.savefig(asked.plot, bbox_inches="tight")
@@ -95,7 +95,7 @@ def _plot(results: MixRegResults, selection: Selection | None) -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
-    drawn: Any = selection.plot() if selection is not None else results.plot()  # type: ignore[attr-defined]
+    drawn: Any = selection.plot() if selection is not None else results.plot()
     first = np.ravel(drawn)[0] if not hasattr(drawn, "savefig") else drawn
     return first if hasattr(first, "savefig") else first.figure
 
