@@ -18,7 +18,8 @@ from mixreg.report.plots.residual_plot import plot_residuals
 from mixreg.report.plots.search_plot import plot_search
 from mixreg.report.segments import SegmentProfile
 
-WIDTH = 6.0
+# Narrow enough for names to be read on a phone.
+WIDTH = 5.3
 MOST_TERMS, MOST_VARIABLES = 24, 30
 
 

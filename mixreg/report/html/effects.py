@@ -12,6 +12,7 @@ from mixreg.report.elasticities import LOG, log_terms
 LEVEL = re.compile(
     r"(?:C\((?P<inner>[^,()]+)[^()]*\)|(?P<plain>[^\[\]():]+))\[(?:T\.)?(?P<level>.*)\]"
 )
+QUOTED = re.compile(r"Q\((?P<mark>['\"])(?P<name>.*)(?P=mark)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Effect:
     cause : str
         "1% more price", "one more x", "fee = high".
     response : str
-    kind : {"percent", "odds", "ratio", "utility", "plain"}
+    kind : {"percent", "odds", "ratio", "utility", "predictor", "plain"}
         What the coefficient does to the response.
     """
 
@@ -40,8 +41,9 @@ class Effect:
             return f"{times(value)} the odds{y and ' of'}{y}"
         if self.kind == "ratio":
             return f"{times(value)}{y and ' the'}{y}"
-        if self.kind == "utility":
-            return f"a utility {amount(value)} {'lower' if value < 0 else 'higher'}"
+        if self.kind in ("utility", "predictor"):
+            what = "utility" if self.kind == "utility" else "linear predictor"
+            return f"a {what} {amount(value)} {'lower' if value < 0 else 'higher'}"
         return f"{amount(value)} {_more(value)}{y}"
 
 
@@ -57,7 +59,9 @@ def effects(res: BaseResults) -> list[Effect]:
         if term in logs:
             found.append(
                 Effect(
-                    f"1% more {logs[term].removeprefix(prefix)}", without_log(response), "percent"
+                    f"1% more {unquoted(logs[term].removeprefix(prefix))}",
+                    without_log(response),
+                    "percent",
                 )
             )
         else:
@@ -70,20 +74,28 @@ def _kind(res: BaseResults, link: str, response: str) -> str:
         return "utility"
     if link == "logit":
         return "odds"
-    return "ratio" if link == "log" or LOG.fullmatch(response) else "plain"
+    if link == "log" or (link == "identity" and LOG.fullmatch(response)):
+        return "ratio"
+    return "plain" if link == "identity" else "predictor"
 
 
 def _cause(term: str) -> str:
     level = LEVEL.fullmatch(term)
     if level is None:
-        return f"one more {term}"
-    return f"{(level['inner'] or level['plain']).strip()} = {level['level']}"
+        return f"one more {unquoted(term)}"
+    return f"{unquoted((level['inner'] or level['plain']).strip())} = {level['level']}"
 
 
 def without_log(response: str) -> str:
     """A response without its log: what a log is of."""
     match = LOG.fullmatch(response)
-    return response if match is None else match[1].strip()
+    return unquoted(response if match is None else match[1].strip())
+
+
+def unquoted(term: str) -> str:
+    """A name without the `Q("...")` that it needs in a formula."""
+    match = QUOTED.fullmatch(term)
+    return term if match is None else re.sub(r"\\(.)", r"\1", match["name"])
 
 
 def _more(value: float) -> str:

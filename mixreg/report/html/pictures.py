@@ -23,6 +23,8 @@ from mixreg.report.plots.style import COLOURS, INK, MUTED, PALE, pyplot
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 FONT = re.compile(r"font-family: [^;]*")
+# How much larger than drawn a plot may be shown.
+WIDER = 1.15
 # More points than this are a picture of points: as shapes they would make a page of megabytes.
 MOST_POINTS = 400
 HEX = re.compile(r"#[0-9a-fA-F]{6}\b")
@@ -49,7 +51,7 @@ SETTINGS = {
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
     "axes.facecolor": "none",
-    "font.size": 10.5,
+    "font.size": 11,
 }
 
 
@@ -123,7 +125,7 @@ def _inline(svg: str, panel: Panel, prefix: str) -> Html:
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-label": printable(panel.alt)}
-    root.attrib["style"] = f"max-width: {panel.size[0]:.1f}in"
+    root.attrib["style"] = f"max-width: {WIDER * panel.size[0]:.1f}in"
     ElementTree.register_namespace("", SVG)
     return Html(ElementTree.tostring(root, encoding="unicode"))
 
