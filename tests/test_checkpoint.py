@@ -203,7 +203,9 @@ def test_other_data_and_other_models(data, path):
     cases = {
         "the response differs": make(changed)[0],
         "the regressors differ": MixReg.from_formula("y ~ x1 + age", data, k=3),
-        "the weights differ": MixReg.from_formula(FORMULA, data, k=3, weights=np.arange(ROWS) + 1.0),
+        "the weights differ": MixReg.from_formula(
+            FORMULA, data, k=3, weights=np.arange(ROWS) + 1.0
+        ),
         "the groups differ": MixReg.from_formula(FORMULA, data, k=3, groups="team"),
         "the concomitants differ": make(data, "gate")[0],
         "k was 3 and is 2": make(data, k=2)[0],

@@ -203,7 +203,10 @@ def test_at_any_moment(wish):
         begin = time.perf_counter()
         whole = model.fit()
         seconds = time.perf_counter() - begin
-        outcomes = [_pressed_after(model, share * seconds, wish) for share in (0.0, 0.2, 0.4, 0.6, 0.8, 0.95)]
+        outcomes = [
+            _pressed_after(model, share * seconds, wish)
+            for share in (0.0, 0.2, 0.4, 0.6, 0.8, 0.95)
+        ]
         assert [library["num_threads"] for library in threadpool_info()] == before
         np.testing.assert_array_equal(model.fit().params, whole.params)
     assert "interrupted" in outcomes
