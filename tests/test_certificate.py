@@ -46,7 +46,7 @@ def test_no_certificate_is_false(design):
     ("k", "p", "n"), [(3, 10, 80), (3, 10, 100), (5, 10, 188), (8, 10, 768), (10, 10, 1500)]
 )
 def test_the_papers_designs_are_certified(k, p, n):
-    for seed in range(5):
+    for seed in range(2):
         data = mixed_linear_equations(n, p, k, seed=seed)
         assert MixReg(data.y, data.X, k=k).fit(init=data.coefficients).solution.certified
 

@@ -188,7 +188,7 @@ def test_small_blocks_default_blocks_and_one_block_agree(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["poisson-groups", "altmin-plain"])
 def test_a_component_too_many_ends_at_the_same_maximum(name, monkeypatch):
-    data, case = table(10_000), CASES[name]
+    data, case = table(2_000), CASES[name]
     one, other = (fitted(monkeypatch, rows, data, case, k=3) for rows in (SMALL, None))
     assert_same(one, other)
 

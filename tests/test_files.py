@@ -503,13 +503,13 @@ def test_values_that_do_not_go_together(whole):
     junk += [{"float": "nan"}, {"float": "x"}, {"array": 10**9}, {"array": "0"}, {"module": "os"}]
     for name, tree in trees(whole).items():
         every = list(places(tree))
-        for _ in range(150):
+        for _ in range(80):
             at, value = every[rng.integers(len(every))], junk[rng.integers(len(junk))]
             try:
                 unpacked(forged(whole, **{name: grafted(tree, at, value)}))
             except FileFormatError:
                 count += 1
-    assert count > 250
+    assert count > 130
 
 
 def test_keys_missing_and_too_many(whole):

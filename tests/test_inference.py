@@ -350,7 +350,7 @@ def test_weights_and_sigmas_by_the_delta_method(k, equal):
 def test_standard_errors_are_the_spread_of_the_estimates():
     truth = np.array([1.0, 2.0, 1.0])
     estimates, errors = [], []
-    for seed in range(60):
+    for seed in range(40):
         data = lines(150, seed=100 + seed)
         res = MixReg.from_formula("y ~ x1 + x2", data, k=2).fit(init=data["z"])
         # Which component is which does not depend on the draw's weights.
@@ -360,4 +360,4 @@ def test_standard_errors_are_the_spread_of_the_estimates():
         estimates.append(res.params[names].to_numpy())
         errors.append(res.bse[names].to_numpy())
     spread = np.std(estimates, axis=0, ddof=1)
-    assert_allclose(np.sqrt(np.mean(np.square(errors), axis=0)), spread, rtol=0.25)
+    assert_allclose(np.sqrt(np.mean(np.square(errors), axis=0)), spread, rtol=0.3)

@@ -592,7 +592,7 @@ def test_the_posterior_is_the_estimate_and_its_standard_error(large, sampled):
 @pytest.mark.parametrize("name", ["poisson groups", "poisson groups, concomitant"])
 def test_short_runs_give_arviz_data(name):
     res = MODELS[name]().fit(n_init=4)
-    data = res.sample(20, chains=2, tune=20, seed=2, **QUICK)
+    data = res.sample(8, chains=2, tune=8, seed=2, **QUICK)
     wanted = res.to_arviz(5)
     assert group_names(wanted) | {"sample_stats"} == group_names(data)
     for group in group_names(wanted):
@@ -604,7 +604,7 @@ def test_short_runs_give_arviz_data(name):
         for key in set(wanted[group].coords) - {"chain", "draw"}:
             assert wanted[group][key].equals(data[group][key])
     assert data.posterior.sizes["chain"] == 2
-    assert data.posterior.sizes["draw"] == 20
+    assert data.posterior.sizes["draw"] == 8
     assert np.isfinite(data.log_likelihood["count"]).all()
     if "concomitant" in name:
         assert data.posterior["gate"].dims == ("chain", "draw", "class", "gate_term")

@@ -56,7 +56,7 @@ def test_the_default_fit_reaches_em_from_the_truth(name, seed):
 
 
 def test_the_same_seed_gives_the_same_result_to_the_last_bit():
-    data = lines(3000, noise=1.0)
+    data = lines(1000, noise=1.0)
     model = MixReg.from_formula("y ~ x1 + x2", data, k=3)
     first, again = model.fit(seed=5), model.fit(seed=5)
     assert_array_equal(first.params, again.params)
@@ -69,7 +69,7 @@ def blas_threads() -> set[int]:
 
 
 def test_threads_do_not_matter():
-    model = MixReg.from_formula("y ~ x1 + x2", lines(2000, noise=1.0), k=3)
+    model = MixReg.from_formula("y ~ x1 + x2", lines(800, noise=1.0), k=3)
     with threadpool_limits(1, user_api="blas"):
         one = model.fit()
     with threadpool_limits(2, user_api="blas"):

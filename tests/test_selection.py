@@ -182,8 +182,8 @@ def test_cheese():
 @pytest.mark.filterwarnings("error")
 def test_processes_do_not_matter(data, chosen, monkeypatch):
     monkeypatch.setattr(parallel, "WORTH", -1.0)
-    selection = select_k(FORMULA, data, k=range(1, 4), n_jobs=2)
-    assert_allclose(selection.table["llf"], chosen.table["llf"], rtol=1e-10)
+    selection = select_k(FORMULA, data, k=[1, 2], n_jobs=2)
+    assert_allclose(selection.table["llf"], chosen.table["llf"][:2], rtol=1e-10)
     assert_allclose(selection.best.params, chosen.best.params, rtol=1e-7)
     assert selection.best_k == chosen.best_k
 
@@ -290,14 +290,14 @@ def test_names_of_lines_do_not_overlap():
 def small() -> Selection:
     """Two lines with the same noise."""
     rng = np.random.default_rng(4)
-    x = rng.standard_normal(120)
-    y = np.where(rng.random(120) < 0.6, 1 + 2 * x, -1 - x) + 0.5 * rng.standard_normal(120)
+    x = rng.standard_normal(80)
+    y = np.where(rng.random(80) < 0.6, 1 + 2 * x, -1 - x) + 0.5 * rng.standard_normal(80)
     table = pd.DataFrame({"y": y, "x": x})
     return select_k("y ~ x", table, k=[1, 2, 3], equal_variance=True, n_jobs=1)
 
 
 def test_one_line_is_rejected(small):
-    test = small.lr_test(1, 2, n=19, n_init=2, n_jobs=1)
+    test = small.lr_test(1, 2, n=19, n_init=1, n_jobs=1)
     assert (test.k0, test.k1, test.n) == (1, 2, 19)
     assert test.statistic == pytest.approx(2 * (small.results[2].llf - small.results[1].llf))
     assert test.p_value == 1 / 20
@@ -307,15 +307,15 @@ def test_one_line_is_rejected(small):
 
 
 def test_two_lines_are_not_rejected(small):
-    test = small.lr_test(2, n=19, n_init=2, n_jobs=1)
+    test = small.lr_test(2, n=9, n_init=2, n_jobs=1)
     assert test.k1 == 3
     assert test.p_value > 0.1
-    assert test.p_value == (1 + (test.draws >= test.statistic).sum()) / 20
+    assert test.p_value == (1 + (test.draws >= test.statistic).sum()) / 10
 
 
 def test_the_seed_decides(small):
     one, again, other = (
-        lr_test(small.results[1], small.results[2], 4, seed=seed, n_init=1, n_jobs=1)
+        lr_test(small.results[1], small.results[2], 2, seed=seed, n_init=1, n_jobs=1)
         for seed in (5, 5, 6)
     )
     assert_array_equal(one.draws, again.draws)

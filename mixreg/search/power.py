@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorly as tl
 from numpy.typing import NDArray
-from tensorly.tenalg import khatri_rao, multi_mode_dot, outer
+from tensorly.tenalg import multi_mode_dot, outer
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,9 @@ class SymmetricDecomposition:
 
 def apply_twice(unfolded: Array, vectors: Array) -> Array:
     """T(I, b, b) for every column b of `vectors`, with T unfolded to (k, k * k)."""
-    return np.asarray(unfolded @ khatri_rao([vectors, vectors]))
+    # TensorLy's `khatri_rao`, whose way to its backend takes longer than so small a product.
+    products = vectors[:, None] * vectors[None, :]
+    return np.asarray(unfolded @ products.reshape(-1, vectors.shape[1]))
 
 
 def power_iterations(unfolded: Array, vectors: Array, n_iter: int) -> Array:
