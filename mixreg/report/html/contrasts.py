@@ -64,7 +64,9 @@ def gate_contrasts(res: BaseResults, component: int) -> dict[str, float]:
     if not layout.gate:
         return {}
     places = layout.gating_index().reshape(len(classes) - 1, -1)
-    average, at = res.fitted.tally.weights, classes.index(component)
+    # Nothing is known of the gate of a class that nobody is in.
+    average = np.where(res.fitted.tally.assigned > 0, res.fitted.tally.weights, 0.0)
+    average, at = average / average.sum(), classes.index(component)
     found = {}
     for q, name in enumerate(layout.gate):
         line = np.zeros(layout.size)

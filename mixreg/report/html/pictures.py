@@ -125,7 +125,11 @@ def _inline(svg: str, panel: Panel, prefix: str) -> Html:
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-label": printable(panel.alt)}
-    root.attrib["style"] = f"max-width: {WIDER * panel.size[0]:.1f}in"
+    width = panel.size[0]
+    # Beside each other, panels share the line as they share their widths.
+    root.attrib["style"] = (
+        f"max-width: {WIDER * width:.1f}in; flex: {width:g} 1 {0.7 * width:.1f}in"
+    )
     ElementTree.register_namespace("", SVG)
     return Html(ElementTree.tostring(root, encoding="unicode"))
 
