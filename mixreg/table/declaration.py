@@ -141,7 +141,7 @@ class Declaration(ModelParts):
         data : DataFrame, another table, or files, optional
             Of pandas, polars (LazyFrames too), Arrow or DuckDB; see docs/data.md.
             Or Parquet, Feather or CSV files of any size: a path, a pattern such as
-            "sales/*.parquet", a folder, a list of paths, a pyarrow dataset; see
+            `"sales/*.parquet"`, a folder, a list of paths, a pyarrow dataset; see
             docs/scaling.md. With `scratch`, LazyFrames and DuckDB relations are not
             collected either. Or a Dask DataFrame, whose rows stay on the cluster. The
             columns that are named are read. Rows that pandas has no index for are

@@ -54,7 +54,7 @@ def _sections(
     sure = [certainty(res), in_doubt(res), drawings.posterior_figure(res)]
     made = [
         ("segments", "The segments", why(res, selection), bar(found), cards(res, found)),
-        ("number", "Why so many", *_number(res, selection)),
+        ("number", "How many segments", *_number(res, selection)),
         ("responses", "What they respond to", *_responses(res)),
         ("members", "Who is in them", *_members(res, data, outside)),
         ("certainty", "How sure that is", *sure),
