@@ -13,7 +13,7 @@ html_title = f"mixreg {release}"
 # No fonts, no scripts from elsewhere: the pages can be read offline.
 html_copy_source = False
 exclude_patterns = ["draw_figures.py"]
-nitpicky = False
+default_role = "literal"
 
 # Headings can be linked to, as `page.md#heading`.
 myst_heading_anchors = 4
