@@ -89,6 +89,12 @@ def best_order(cost: ArrayLike) -> NDArray[np.int64]:
     -------
     ndarray of int, shape (k,)
         Column of each row.
+
+    Examples
+    --------
+    >>> from mixreg.metrics import best_order
+    >>> best_order([[5.0, 1.0], [1.0, 5.0]]).tolist()
+    [1, 0]
     """
     return linear_sum_assignment(np.asarray(cost))[1].astype(np.int64)
 

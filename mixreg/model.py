@@ -93,6 +93,17 @@ class MixReg(Declaration):
         a few rows.
     missing : {"drop", "raise"}
         What to do with rows that have missing values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixreg import MixReg
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=300)
+    >>> y = np.where(rng.random(300) < 0.6, 1 + 2 * x, -x) + 0.1 * rng.normal(size=300)
+    >>> model = MixReg(y, np.column_stack([np.ones(300), x]), k=2)
+    >>> model.fit().coefficients.iloc[1].round(1).tolist()
+    [2.0, -1.0]
     """
 
     def to_pymc(self, priors: Priors | None = None, likelihood: Likelihood = "graph") -> Any:

@@ -44,6 +44,24 @@ class MixRegResults(Plotted):
     """Estimates, inference, segments and predictions of one fit.
 
     Components are numbered from 1 and ordered by weight, largest first.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> tone = datasets.tonedata()
+    >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+    >>> res.weights.round(2).tolist()
+    [0.63, 0.37]
+    >>> res.coefficients.loc["stretchratio"].round(2).tolist()
+    [0.22, 1.0]
+    >>> float(res.bse.round(3)["stretchratio[1]"])
+    0.043
+    >>> res.labels.value_counts().tolist()
+    [92, 58]
+    >>> res.assign(tone.head(2))["component"].tolist()
+    [1, 2]
+    >>> res.segments()["certainty"].round(2).tolist()
+    [0.99, 0.95]
     """
 
     # Reports

@@ -58,6 +58,13 @@ class Selection:
         warnings as text.
     results : dict of int to MixRegResults
     criterion : {"aic", "bic", "icl"}
+
+    Examples
+    --------
+    >>> from mixreg import datasets, select_k
+    >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2])
+    >>> choice.best is choice.results[2]
+    True
     """
 
     table: pd.DataFrame

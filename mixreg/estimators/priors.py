@@ -33,6 +33,13 @@ class Priors:
         the response's variance. Other families: their dispersion is.
     gate_scale : float
         Prior standard deviation of the coefficients of standardised concomitants.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, Priors, datasets
+    >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+    >>> model.fit("vb", priors=Priors(coef_scale=10.0)).converged
+    True
     """
 
     concentration: float = 0.1

@@ -59,6 +59,16 @@ def load(path: Any, family: Any = None) -> MixRegResults:
     FileFormatError
         If the file is not one of ours, not whole, of a newer version, or of a
         family that must be handed over.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, mixreg
+    >>> tone = mixreg.datasets.tonedata()
+    >>> res = mixreg.MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "tone.mixreg"
+    >>> res.save(path)
+    >>> bool(mixreg.load(path).llf == res.llf)
+    True
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InputError(f"path must be a name of a file; got {path!r}")

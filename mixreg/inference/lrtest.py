@@ -111,6 +111,13 @@ def lr_test(
     ----------
     McLachlan, G. J. (1987). On bootstrapping the likelihood ratio test statistic for the number of
     components in a normal mixture. Journal of the Royal Statistical Society C 36, 318-324.
+
+    Examples
+    --------
+    >>> from mixreg import datasets, lr_test, select_k
+    >>> fits = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2]).results
+    >>> lr_test(fits[1], fits[2], n=9, n_jobs=1).p_value
+    0.1
     """
     _check_pair(res0, res1)
     n, seed, n_init = whole("n", n, 1), whole("seed", seed, 0), whole("n_init", n_init, 1)

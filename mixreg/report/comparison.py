@@ -57,6 +57,14 @@ class Comparison:
         Text: observations, likelihood and criteria x fits.
     note : str
         What the numbers in parentheses are.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, compare, datasets
+    >>> tone = datasets.tonedata()
+    >>> fits = [MixReg.from_formula("tuned ~ stretchratio", tone, k=k).fit() for k in (1, 2)]
+    >>> compare(*fits).table.shape[1]
+    3
     """
 
     table: pd.DataFrame

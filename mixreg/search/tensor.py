@@ -42,6 +42,13 @@ class TensorStart:
     split : bool
         Use one half of the data for the second moment and the other for the
         third, as the paper's analysis (not its experiments) does.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, TensorStart, datasets
+    >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+    >>> model.fit(init=TensorStart(n_starts=50)).converged
+    True
     """
 
     n_starts: int | None = None
