@@ -146,6 +146,18 @@ def test_elasticities_are_told_in_percent_and_segments_compared(shops, tmp_path)
     assert effects(shops)[1].cause == "ad = yes"
 
 
+def test_coefficients_that_do_not_tell_alone_are_called_coefficients(sales):
+    formula = "volume ~ price * ad + I(shop ** 2) + shop + w"
+    res = MixReg.from_formula(formula, sales, k=1).fit()
+    kinds = dict(zip(res.spec.exog_names, [e.kind for e in effects(res)], strict=True))
+    assert {term for term, kind in kinds.items() if kind == "plain"} == {"Intercept", "w"}
+    causes = [effect.cause for effect in effects(res)]
+    assert "the term price:ad[T.yes]" in causes
+    quoted = sales.rename(columns={"price": "a:b", "ad": "the ad"})
+    res = MixReg.from_formula("volume ~ Q('a:b') + Q('the ad')", quoted, k=1).fit()
+    assert [e.cause for e in effects(res)][1:] == ["the ad = yes", "one more a:b"]
+
+
 def test_who_is_in_a_segment_comes_from_the_profile(shops, sales, tmp_path):
     data = sales.groupby("shop")[["kind"]].first()
     data["old"] = np.where(data["kind"] == 1, "old", "new")

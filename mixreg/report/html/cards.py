@@ -9,7 +9,7 @@ import pandas as pd
 
 from mixreg.report.base_results import BaseResults
 from mixreg.report.html.contrasts import CLEAR, Contrast, contrasts, gate_contrasts, level_contrast
-from mixreg.report.html.effects import Effect, amount, effects
+from mixreg.report.html.effects import Effect, effects, signed
 from mixreg.report.html.markup import Html, listed, tag
 from mixreg.report.plots.profile_plot import distances
 from mixreg.report.plots.style import COLOURS
@@ -110,8 +110,16 @@ def line(contrast: Contrast, effect: Effect) -> Html:
     if np.isnan(contrast.others):
         return tag("span", f"{effect.cause}: {effect.outcome(contrast.value)}")
     numbers = f"{signed(contrast.value)} against {signed(contrast.others)}"
-    what = tag("strong", effect.cause.removeprefix("one more ").removeprefix("1% more "))
+    what = tag("strong", _bare(effect))
     return tag("span", what, f" {how(contrast)} ", tag("span", numbers, class_="quiet"))
+
+
+def _bare(effect: Effect) -> str:
+    """What an effect is of, without how much of it."""
+    for begin in ("one more ", "1% more ", "the term "):
+        if effect.cause.startswith(begin):
+            return effect.cause.removeprefix(begin)
+    return effect.cause
 
 
 def how(contrast: Contrast) -> str:
@@ -122,11 +130,6 @@ def how(contrast: Contrast) -> str:
     if abs(contrast.own) < CLEAR:
         return "hardly matters:"
     return "matters more:" if abs(value) > abs(others) else "matters less:"
-
-
-def signed(value: float) -> str:
-    """A number with its sign."""
-    return f"{'−' if value < 0 else '+'}{amount(value)}"
 
 
 def card(res: BaseResults, segment: Segment, told: list[Effect]) -> Html:

@@ -48,7 +48,7 @@ def contrasts(res: BaseResults, component: int) -> list[Contrast]:
     names = res.spec.exog_names
     wanted = [i for i in res.spec.layout.own(component - 1) if not is_intercept(names[i])]
     found = [_contrast(res, component, i) for i in wanted]
-    return sorted(found, key=lambda c: -abs(c.z) if np.isfinite(c.z) else 0.0)
+    return sorted(found, key=lambda c: 0.0 if np.isnan(c.z) else -abs(c.z))
 
 
 def level_contrast(res: BaseResults, component: int) -> float:
@@ -105,4 +105,7 @@ def in_errors(res: BaseResults, line: Array) -> float:
         return float("nan")
     variance = float(line[used] @ cov[np.ix_(used, used)] @ line[used])
     value = float(line @ res.fitted.estimate.vector)
-    return value / np.sqrt(variance) if variance > 0 else float("nan")
+    if variance > 0:
+        return value / float(np.sqrt(variance))
+    # Of an exact fit nothing is in doubt.
+    return float(np.copysign(np.inf, value)) if variance == 0 and value else float("nan")

@@ -10,7 +10,8 @@ from mixreg.report.base_results import BaseResults
 from mixreg.report.elasticities import LOG, log_terms
 
 LEVEL = re.compile(
-    r"(?:C\((?P<inner>[^,()]+)[^()]*\)|(?P<plain>[^\[\]():]+))\[(?:T\.)?(?P<level>.*)\]"
+    r"(?:C\((?P<inner>[^,()]+)[^()]*\)|(?P<plain>Q\((['\"]).*\3\)|[^\[\]():]+))"
+    r"\[(?:T\.)?(?P<level>.*)\]"
 )
 QUOTED = re.compile(r"Q\((?P<mark>['\"])(?P<name>.*)(?P=mark)\)")
 
@@ -24,8 +25,8 @@ class Effect:
     cause : str
         "1% more price", "one more x", "fee = high".
     response : str
-    kind : {"percent", "odds", "ratio", "utility", "predictor", "plain"}
-        What the coefficient does to the response.
+    kind : {"percent", "odds", "ratio", "utility", "predictor", "plain", "coefficient"}
+        What the coefficient does to the response; "coefficient" where it alone does not tell.
     """
 
     cause: str
@@ -35,6 +36,8 @@ class Effect:
     def outcome(self, value: float, named: bool = True) -> str:
         """What goes with the cause, at a coefficient; with the name of the response or without."""
         y = f" {self.response}" if named else ""
+        if self.kind == "coefficient":
+            return f"a coefficient of {signed(value)}"
         if self.kind == "percent":
             return f"{amount(value)}% {_more(value)}{y}"
         if self.kind == "odds":
@@ -56,17 +59,39 @@ def effects(res: BaseResults) -> list[Effect]:
             (each for each in named if term.startswith(each[0])), key=lambda each: len(each[0])
         )
         inner = term.removeprefix(prefix)
+        y, terms = without_log(response), res.spec.exog_names
         if term in logs:
             found.append(
-                Effect(
-                    f"1% more {unquoted(logs[term].removeprefix(prefix))}",
-                    without_log(response),
-                    "percent",
-                )
+                Effect(f"1% more {unquoted(logs[term].removeprefix(prefix))}", y, "percent")
             )
+        elif entangled(term, prefix, terms):
+            found.append(Effect(f"the term {inner}", y, "coefficient"))
         else:
-            found.append(Effect(_cause(inner), without_log(response), _kind(res, link, response)))
+            found.append(Effect(_cause(inner), y, _kind(res, link, response)))
     return found
+
+
+def entangled(term: str, prefix: str, terms: list[str]) -> bool:
+    """Whether a term's variable is in other terms too: an interaction, or a power."""
+    inner = term.removeprefix(prefix)
+    if _is_product(inner):
+        return True
+    variable = _variable(inner)
+    whole = re.compile(rf"(?<!\w){re.escape(variable)}(?!\w)")
+    others = [t.removeprefix(prefix) for t in terms if t.startswith(prefix) and t != term]
+    return any(_variable(t) != variable and whole.search(t) for t in others)
+
+
+def _is_product(term: str) -> bool:
+    """Whether a term is an interaction: colons that stand in no brackets or quotes."""
+    bare = re.sub(r"\[[^\[\]]*\]|\([^()]*\)", "", QUOTED.sub("", term))
+    return ":" in bare
+
+
+def _variable(term: str) -> str:
+    """The variable of a term: of a level, its category."""
+    level = None if _is_product(term) else LEVEL.fullmatch(term)
+    return term if level is None else (level["inner"] or level["plain"]).strip()
 
 
 def _kind(res: BaseResults, link: str, response: str) -> str:
@@ -106,6 +131,11 @@ def amount(value: float) -> str:
     """The size of a number, with as many digits as one reads."""
     size = abs(value)
     return f"{size:,.0f}" if 1000 <= size < 1e15 else f"{size:.3g}"
+
+
+def signed(value: float) -> str:
+    """A number with its sign."""
+    return f"{'−' if value < 0 else '+'}{amount(value)}"
 
 
 def times(value: float) -> str:
