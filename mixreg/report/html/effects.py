@@ -77,9 +77,16 @@ def entangled(term: str, prefix: str, terms: list[str]) -> bool:
     if _is_product(inner):
         return True
     variable = _variable(inner)
-    whole = re.compile(rf"(?<!\w){re.escape(variable)}(?!\w)")
     others = [t.removeprefix(prefix) for t in terms if t.startswith(prefix) and t != term]
-    return any(_variable(t) != variable and whole.search(t) for t in others)
+    return any(
+        _variable(other) != variable
+        and (_mentions(other, variable) or _mentions(inner, _variable(other)))
+        for other in others
+    )
+
+
+def _mentions(term: str, variable: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(variable)}(?!\w)", term) is not None
 
 
 def _is_product(term: str) -> bool:
