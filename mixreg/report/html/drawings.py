@@ -31,9 +31,13 @@ def coefficient_figure(res: BaseResults) -> Html:
     panel = Panel((WIDTH, height), f"Coefficients with intervals by segment. {values}.")
     others = "Intercepts are" if not left_out else f"Intercepts and {left_out} more terms are"
     caption = f"Coefficients by segment with 95% intervals. {others} in the table below."
-    return figure(
-        1, caption, [panel], lambda axes: plot_coefficients(res, terms, False, 0.95, axes[0])
-    )
+
+    def draw(axes: Any) -> None:
+        ax = plot_coefficients(res, terms, False, 0.95, axes[0])
+        # Below the plot there is room for it, beside the title there may be none.
+        ax.set_title("", loc="right")
+
+    return figure(1, caption, [panel], draw)
 
 
 def _terms(res: BaseResults) -> tuple[list[str], int]:

@@ -30,7 +30,7 @@ def coefficients(res: BaseResults) -> Html:
     rows = []
     for row in make(res, False, 0.95, "coefficients").to_dict("records"):
         j = row["component"]
-        who = "All segments" if j is None or j != j or str(j) == "<NA>" else f"Segment {j}"
+        who = "All segments" if j is None or j != j or str(j) == "<NA>" else f"Segment\u00a0{j}"
         keys = ("estimate", "std_error", "conf_low", "conf_high")
         numbers = [_number(row.get(key)) for key in keys]
         rows.append([row["term"], who, *numbers, _p(row.get("p_value"))])
@@ -50,7 +50,7 @@ def minus(text: str) -> str:
 def _p(value: Any) -> str:
     if value is None or not np.isfinite(value):
         return "–"
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return "<\u00a00.001" if value < 0.001 else f"{value:.3f}"
 
 
 def importances(res: BaseResults) -> Html | None:
