@@ -118,16 +118,18 @@ def test_killed_for_good(tmp_path):
     """`python -m benchmarks checkpoint` kills a longer fit at many more moments."""
     path, whole, ended = tmp_path / "fit.ckpt", tmp_path / "whole.npz", tmp_path / "ended.npz"
     # One alone, and one that is killed twice: once it has a file, and once it has another.
-    alone = killing.start(None, whole, rows=1500)
+    table = tmp_path / "table.parquet"
+    killing.write(table, 1500)
+    alone = killing.start(None, whole, table, "memory")
     killed = 0
     for _ in range(2):
-        run, before = killing.start(path, ended, rows=1500), killing.written(path)
+        run, before = killing.start(path, ended, table, "memory"), killing.written(path)
         while run.poll() is None and killing.written(path) == before:
             time.sleep(0.01)
         assert path.exists()
         killed += killing.kill_after(0.0, run)
     assert killed
-    assert killing.start(path, ended, rows=1500).wait() == 0
+    assert killing.start(path, ended, table, "memory").wait() == 0
     assert alone.wait() == 0
     assert killing.agree(whole, ended)
 
@@ -189,7 +191,7 @@ def test_runs_from_other_starts_are_not_taken(data, whole, path):
         ({"tol": 1e-9}, "tol was 1e-10 and is 1e-09"),
         ({"max_iter": 7}, "max_iter was 1000 and is 7"),
         ({"method": "altmin"}, "method was em and is altmin"),
-        ({"init": "random"}, "init was 'auto' and is 'random'"),
+        ({"init": "random"}, "init was 'auto' and is 'random'; n_init was 16 and is 1"),
     ],
 )
 def test_other_options(data, path, options, message):

@@ -53,6 +53,11 @@ def test_private_names_stay_in_their_module():
 
 def test_front_doors_are_not_imported_from_within():
     doors = {"mixreg.model", "mixreg.results", "mixreg.selection", "mixreg.cli"}
-    allowed = {*doors, "mixreg", "mixreg.files.load"}
-    inside = {name: imports(tree) & doors for name, tree in TREES.items() if name not in allowed}
+    # Other front doors may use them: the command line is a room of its own.
+    allowed = {*doors, "mixreg", "mixreg.files.load", "mixreg.sklearn", "mixreg.__main__"}
+    inside = {
+        name: imports(tree) & doors
+        for name, tree in TREES.items()
+        if name not in allowed and not name.startswith("mixreg.cli.")
+    }
     assert not {name: found for name, found in inside.items() if found}

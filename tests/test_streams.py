@@ -46,7 +46,7 @@ def in_files(data: pd.DataFrame, folder) -> str:
 def both(data, folder, case, k=2, **options):
     """The fit of rows in memory, and of the same rows in files."""
     formula, declared, fit = case
-    fit = {"n_init": 1, **fit, **options}
+    fit = {"n_init": 2, **fit, **options}
     return [
         MixReg.from_formula(formula, given, k=k, **declared).fit(**fit)
         for given in (data, in_files(data, folder))

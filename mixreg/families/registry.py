@@ -13,6 +13,10 @@ Kind = TypeVar("Kind", bound=type[Family])
 _BY_NAME: dict[str, type[Family]] = {}
 
 
+# The family of models that name none.
+DEFAULT = "gaussian"
+
+
 def register(kind: Kind) -> Kind:
     """Let a family be asked for by its name; a decorator."""
     _BY_NAME[kind.name] = kind

@@ -39,10 +39,6 @@ def predict(res: BaseResults, new: Any, which: str, columns: dict[str, Any]) -> 
         raise InputError(f"which={which!r} is unknown; use one of {', '.join(WHICH)}")
     if new is None and which in ("posterior", "label"):
         return res.posterior if which == "posterior" else res.labels
-    if isinstance(new, str) and new in WHICH:
-        raise InputError(
-            f"new={new!r} must be a table, an array or a file; write predict(which={new!r})"
-        )
     if new is None:
         rows = own_rows(res)
     else:
@@ -225,6 +221,10 @@ def lacking(name: str, key: str) -> InputError:
 
 def read_new(res: BaseResults, new: Any) -> Any:
     """New data as pandas has them; of a table, the columns that the model knows."""
+    if isinstance(new, str) and new in WHICH:
+        raise InputError(
+            f"new={new!r} must be a table, an array or a file; write predict(which={new!r})"
+        )
     spec = res.spec
     terms = spec.design.terms if spec.design.right is None and len(spec.responses) == 1 else ()
     names = {*terms, spec.groups_name}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mixreg.errors import NotAvailableError
+from mixreg.families import registry
 from mixreg.report.base_results import BaseResults
 from mixreg.table.responses import Response
 
@@ -67,7 +68,7 @@ def _family(responses: tuple[Response, ...]) -> list[str]:
     names = [response.family.name for response in responses]
     links = [response.family.link_name for response in responses]
     found = []
-    if set(names) != {"gaussian"}:
+    if set(names) != {registry.DEFAULT}:
         found.append(f"family={(names[0] if len(set(names)) == 1 else names)!r}")
     if not responses[0].family.takes_sets:
         found.append(f"link={(links[0] if len(set(links)) == 1 else links)!r}")
