@@ -9,6 +9,8 @@ import pyarrow.dataset
 
 SIZES = ["small", "middle", "large"]
 ROWS = 300
+# Older versions of DuckDB close a connection that nobody holds, though a query of it is held.
+DATABASE = duckdb.connect()
 
 
 class Stream:
@@ -70,10 +72,9 @@ def make_polars():
 
 def make_duckdb():
     table = make_arrow()
-    connection = duckdb.connect()
-    connection.register("sales", table)
+    DATABASE.register("sales", table)
     names = ", ".join(f"'{name}'" for name in SIZES)
-    return connection.sql(f"SELECT * REPLACE (size::ENUM({names}) AS size) FROM sales")
+    return DATABASE.sql(f"SELECT * REPLACE (size::ENUM({names}) AS size) FROM sales")
 
 
 KINDS = {

@@ -257,9 +257,25 @@ def _series(values: Any, name: Any, levels: bool = True) -> pd.Series:
 def _category(values: Any) -> pd.Series:
     """A dictionary of Arrow's as a category; one of its levels may be null."""
     if not any(chunk.dictionary.null_count for chunk in values.chunks):
-        return values.to_pandas()
+        return _signed(values).to_pandas()
     levels = [level for level in values.chunk(0).dictionary.to_pylist() if level is not None]
     return pd.Series(pd.Categorical(values.to_pylist(), levels))
+
+
+def _signed(values: Any) -> Any:
+    """A dictionary with signed positions: older versions of Arrow give pandas no others."""
+    import pyarrow as pa
+
+    if not pa.types.is_unsigned_integer(values.type.index_type):
+        return values
+    chunks = (
+        pa.DictionaryArray.from_arrays(
+            chunk.indices.cast(pa.int64()), chunk.dictionary, ordered=values.type.ordered
+        )
+        for chunk in values.chunks
+    )
+    kind = pa.dictionary(pa.int64(), values.type.value_type, values.type.ordered)
+    return pa.chunked_array(chunks, kind)
 
 
 def _check_type(kind: Any, name: Any) -> None:
