@@ -190,7 +190,7 @@ QUERIES = [
     "whole >= 1152921504606846976.0",
     "`two words` > 2 & n > 3",
     "n + `two words` > 9",
-    "n / `two words` != 1",
+    "x / `two words` != 1",
     "n % 3 == 1",
     "x > n",
     "n == n",

@@ -45,6 +45,9 @@ def _batches(data: Any, names: list[str], size: int) -> Iterable[Any]:
             yield from part.to_arrow().to_batches(max_chunksize=size)
     else:
         quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
-        for batch in data.project(quoted).to_arrow_reader(size):
+        chosen = data.project(quoted)
+        # Older versions of DuckDB have another name for it.
+        read = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_arrow_reader
+        for batch in read(size):
             for first in range(0, batch.num_rows, size):
                 yield batch.slice(first, size)
