@@ -76,7 +76,7 @@ def far(data: pd.DataFrame, parts: int = 4) -> dd.DataFrame:
 def both(data, case, k=2, **options):
     """The fit of rows in memory, and of the same rows on a cluster."""
     formula, declared, fit = case
-    fit = {"n_init": 1, **fit, **options}
+    fit = {"n_init": 2, **fit, **options}
     return [
         MixReg.from_formula(formula, given, k=k, **declared).fit(**fit)
         for given in (data, far(data))
