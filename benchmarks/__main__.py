@@ -51,8 +51,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--trials", type=int, default=100, help="data sets a row (recovery)")
     parser.add_argument("--seeds", type=int, default=10, help="seeds a case (reference)")
     parser.add_argument(
-        "--case", action="append", help="k,p,n: only this case, may be repeated (recovery)"
+        "--case",
+        action="append",
+        help="only this case, may be repeated: k,p,n (recovery), a model or a seed of chains "
+        "(bayes), an overlap (coverage)",
     )
+    parser.add_argument("--sets", type=int, help="data sets a line (bayes --vb, coverage)")
     parser.add_argument("--workers", type=int, default=2, help="processes (recovery)")
     parser.add_argument(
         "--all-starts",
@@ -72,25 +76,27 @@ def main(arguments: list[str]) -> None:
         "--ambiguous", action="store_true", help="only how surely replicates are matched (coverage)"
     )
     parser.add_argument("--fits", action="store_true", help="only whole fits (speed)")
-    parser.add_argument("--vb", action="store_true", help="only variational Bayes (bayes)")
+    parser.add_argument(
+        "--vb",
+        nargs="*",
+        choices=["nuts", "coverage"],
+        help="only variational Bayes, all figures or some (bayes)",
+    )
+    parser.add_argument("--sweep", action="store_true", help="only the sweep of a graph (bayes)")
     chosen = parser.parse_args(arguments)
     if chosen.what in ("reference", "all"):
         reference.main(chosen.seeds)
         reference_glm.main(chosen.seeds)
     if chosen.what in ("speed", "all"):
         speed.main(chosen.fits)
-    if chosen.what in ("bayes", "all") and chosen.ppl is None:
-        if not chosen.vb:
-            bayes.main(chosen.workers)
-        bayes_vb.main(chosen.workers)
-    if chosen.what == "all" or chosen.ppl is not None:
-        ppl.main(chosen.ppl or [], chosen.seeds, chosen.workers)
+    if chosen.what in ("bayes", "all"):
+        posteriors(chosen)
     if chosen.what in ("checkpoint", "all"):
         checkpoint.main()
     if chosen.what in ("coverage", "all"):
         if not chosen.ambiguous:
             coverage.main(workers=chosen.workers)
-        coverage.ambiguous(workers=chosen.workers)
+        coverage.ambiguous(chosen.sets or coverage.SETS, chosen.workers, chosen.case)
     if chosen.what in ("memory", "all"):
         memory.main()
     if chosen.what in ("peers", "all"):
@@ -101,6 +107,20 @@ def main(arguments: list[str]) -> None:
     if chosen.what == "all":
         scale.main([])
         search.main([])
+
+
+def posteriors(chosen: argparse.Namespace) -> None:
+    """What was asked of `bayes`: all of it, or some parts."""
+    some = chosen.sweep or chosen.vb is not None or chosen.ppl is not None
+    if chosen.sweep:
+        bayes.by_sweep()
+    if not some:
+        bayes.main(chosen.workers)
+    if not some or chosen.vb is not None:
+        sets = chosen.sets or bayes_vb.SETS
+        bayes_vb.main(chosen.vb or [], chosen.case, chosen.workers, sets)
+    if not some or chosen.ppl is not None:
+        ppl.main(chosen.ppl or [], chosen.case, chosen.seeds, chosen.workers)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Variational Bayes against NUTS, and its intervals: `python -m benchmarks bayes --vb`."""
+"""Variational Bayes against NUTS, and its intervals: `python -m benchmarks bayes --vb`.
+
+Once with the default priors of `fit(method="vb")`, once with those of `to_pymc`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from benchmarks.workers import run_all
 from mixreg import MixReg, MixRegResults, Priors
 from mixreg.metrics import match_components
 
-PRIORS = Priors(concentration=1.0)
+PRIORS = {"default": Priors(), "to_pymc's": Priors(concentration=1.0)}
 SETS = 300
 
 
@@ -88,21 +91,22 @@ SEPARATED: dict[str, Callable[[int, int], MixReg]] = {
 }
 
 
-def against_nuts(name: str) -> str:
+def against_nuts(name: str, prior: str) -> str:
     """Means and deviations against those of draws, all parameters of the flat vector."""
     warnings.simplefilter("ignore")
-    model = SEPARATED[name](2000, 11)
-    vb = model.fit("vb", priors=PRIORS)
+    model, priors = SEPARATED[name](2000, 11), PRIORS[prior]
+    vb = model.fit("vb", priors=priors)
     data = model.fit().sample(
-        draws=4000, tune=1000, chains=2, seed=3, priors=PRIORS, nuts_sampler="nutpie"
+        draws=4000, tune=1000, chains=2, seed=3, priors=priors, nuts_sampler="nutpie"
     )
     draws = flat_draws(vb, data)
     wide = draws.std(axis=0)
     gap = np.abs(draws.mean(axis=0) - vb.params.to_numpy()) / wide
     ratio = vb.bse.to_numpy() / wide
     return (
-        f"vb against nuts, {name}, n=2000: means within {gap.max():.3f} deviations, deviations "
-        f"{ratio.min():.3f} to {ratio.max():.3f} times (entropy R2 {vb.entropy_r2:.2f})"
+        f"vb against nuts, {name}, n=2000, {prior} priors: means within {gap.max():.3f} "
+        f"deviations, deviations {ratio.min():.3f} to {ratio.max():.3f} times "
+        f"(entropy R2 {vb.entropy_r2:.2f})"
     )
 
 
@@ -144,15 +148,15 @@ def overlapping(name: str, seed: int) -> tuple[MixReg, np.ndarray]:
     return MixReg.from_formula("y ~ x1 + x2", data, k=2, family=name), coef
 
 
-def covered(job: tuple[str, int, int]) -> tuple[int, int, int, float]:
+def covered(job: tuple[str, str, int, int]) -> tuple[int, int, int, float]:
     """Intervals that cover the truth, those of mean field that do, all of them; entropy R2."""
     warnings.simplefilter("ignore")
-    name, first, last = job
+    name, prior, first, last = job
     hits = narrow = total = 0
     clear = 0.0
     for seed in range(first, last):
         model, coef = overlapping(name, seed)
-        res = model.fit("vb", priors=PRIORS)
+        res = model.fit("vb", priors=PRIORS[prior])
         order = match_components(res.coefficients.to_numpy().T, coef)
         index = model.layout.coef_index()[order]
         half = (res.conf_int()[1] - res.params).to_numpy()
@@ -166,21 +170,26 @@ def covered(job: tuple[str, int, int]) -> tuple[int, int, int, float]:
     return hits, narrow, total, clear
 
 
-def coverage(name: str, workers: int, sets: int = SETS) -> str:
+def coverage(name: str, prior: str, workers: int, sets: int = SETS) -> str:
     """Share of intervals that cover the truth, over many data sets."""
     edges = np.linspace(0, sets, 4 * workers + 1).astype(int).tolist()
-    jobs = [(name, first, last) for first, last in pairwise(edges)]
+    jobs = [(name, prior, first, last) for first, last in pairwise(edges)]
     parts = run_all(covered, jobs, workers)
     hits, narrow, total, clear = (sum(part[i] for part in parts) for i in range(4))
     return (
-        f"vb 95% intervals, overlapping {name}, {sets} sets (entropy R2 {clear / sets:.2f}): "
-        f"{100 * hits / total:.1f}% of {total} cover, {100 * narrow / total:.1f}% by mean field"
+        f"vb 95% intervals, overlapping {name}, {sets} sets (entropy R2 {clear / sets:.2f}), "
+        f"{prior} priors: {100 * hits / total:.1f}% of {total} cover, "
+        f"{100 * narrow / total:.1f}% by mean field"
     )
 
 
-def main(workers: int = 2, sets: int = SETS) -> None:
-    """Print one line a figure."""
-    for name in SEPARATED:
-        print(against_nuts(name), flush=True)
-    for name in ("gaussian", "poisson"):
-        print(coverage(name, workers, sets), flush=True)
+def main(what: list[str], names: list[str] | None, workers: int = 2, sets: int = SETS) -> None:
+    """Print one line a figure; of some models only, if they are named."""
+    asked = what or ["nuts", "coverage"]
+    for prior in PRIORS:
+        for name in SEPARATED if "nuts" in asked else ():
+            if names is None or name in names:
+                print(against_nuts(name, prior), flush=True)
+        for name in ("gaussian", "poisson") if "coverage" in asked else ():
+            if names is None or name in names:
+                print(coverage(name, prior, workers, sets), flush=True)

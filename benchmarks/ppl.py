@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -160,17 +161,20 @@ def same_as_find_map(seed: int) -> None:
     values = surface.reported(start[None])
     point = {variable.name: values[variable.name][0] for variable in built.free_RVs}
     with built:
-        found = pm.find_MAP(start=point, progressbar=False, include_transformed=True)
+        asked = {"initvals" if "initvals" in signature(pm.find_MAP).parameters else "start": point}
+        found = pm.find_MAP(**asked, progressbar=False)
     theirs = surface.at(surface.raveled(found), jacobian=False)[0]
     print(f"find_MAP itself {theirs:.3f}, as it is done here {plain_maximum(surface, start):.3f}")
 
 
-def modes(seed: int) -> None:
+def modes(seed: int, names: list[str] | None) -> None:
     """`ppl.fit` against the best of 50 jittered climbs, model by model."""
-    same_as_find_map(seed)
+    chosen = names or list(MODELS)
+    if names is None:
+        same_as_find_map(seed)
     never_below = 0
-    for name, make in MODELS.items():
-        built = make(seed)
+    for name in chosen:
+        built = MODELS[name](seed)
         began = time.perf_counter()
         found = ppl.fit(built, seed=seed)
         took = time.perf_counter() - began
@@ -186,7 +190,7 @@ def modes(seed: int) -> None:
             f"{plain_maximum(surface, surface.start):10.3f}",
             flush=True,
         )
-    print(f"ppl.fit never below the best of {STARTS}: {never_below} of {len(MODELS)}", flush=True)
+    print(f"ppl.fit never below the best of {STARTS}: {never_below} of {len(chosen)}", flush=True)
 
 
 def density() -> None:
@@ -206,7 +210,7 @@ def density() -> None:
     print(f"log density in a user's model, {len(own.ALL)} models: equal to {worst:.0e}", flush=True)
 
 
-def chains(seeds: int, workers: int) -> None:
+def chains(seeds: Sequence[int], workers: int) -> None:
     """R-hat of chains begun at `initial_points`, and by PyMC's own initialisation."""
     pm, _ = pymc()
     az = arviz()
@@ -215,7 +219,7 @@ def chains(seeds: int, workers: int) -> None:
         "draws": 1000, "tune": 700, "chains": 4, "cores": workers, "nuts_sampler": "pymc",
         "progressbar": False, "compute_convergence_checks": False,
     }  # fmt: skip
-    for seed in range(seeds):
+    for seed in seeds:
         built = usual("y ~ x1", 4, seed, 4, n=400, groups="who")
         found = ppl.fit(built, seed=seed)
         with built:
@@ -236,7 +240,7 @@ def chains(seeds: int, workers: int) -> None:
         told = ", ".join(f"{name} {value:.3f}" for name, value in worst.items())
         print(f"seed {seed}: largest R-hat {told}; {took:.0f} s", flush=True)
     told = ", ".join(f"{name} {count}" for name, count in good.items())
-    print(f"largest R-hat below 1.01, of {seeds} seeds: {told}", flush=True)
+    print(f"largest R-hat below 1.01, of {len(seeds)} seeds: {told}", flush=True)
 
 
 def rhat(az: Any, data: Any) -> float:
@@ -245,13 +249,13 @@ def rhat(az: Any, data: Any) -> float:
     return max(float(value.max()) for value in found.data_vars.values())
 
 
-def main(what: list[str], seeds: int, workers: int) -> None:
-    """Print the figures that are asked for."""
+def main(what: list[str], names: list[str] | None, seeds: int, workers: int) -> None:
+    """Print the figures that are asked for; of some models or seeds only, if they are named."""
     warnings.simplefilter("ignore")
     asked = what or ["density", "modes", "chains"]
     if "density" in asked:
         density()
     if "modes" in asked:
-        modes(0)
+        modes(0, names)
     if "chains" in asked:
-        chains(seeds, workers)
+        chains([int(name) for name in names or range(seeds)], workers)

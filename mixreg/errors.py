@@ -10,43 +10,159 @@ PACKAGE = str(Path(__file__).parent)
 
 
 class InputError(ValueError):
-    """An argument is wrong. The message names it, its value and what to try."""
+    """An argument is wrong. The message names it, its value and what to try.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=0)
+    Traceback (most recent call last):
+        ...
+    mixreg.errors.InputError: k must be a whole number of at least 1; got 0
+    """
 
 
 class FileFormatError(InputError):
-    """A file is not one of ours, or not whole; or a fit has what a file cannot keep."""
+    """A file is not one of ours, or not whole; or a fit has what a file cannot keep.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, mixreg
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "tone.mixreg"
+    >>> path.write_text("not a fit")
+    9
+    >>> try:
+    ...     mixreg.load(path)
+    ... except mixreg.FileFormatError:
+    ...     print("refused")
+    refused
+    """
 
 
 class ConvergenceWarning(UserWarning):
-    """A fit stopped before it converged, or its objective fell."""
+    """A fit stopped before it converged, or its objective fell.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from mixreg import ConvergenceWarning, MixReg, datasets
+    >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     res = model.fit(init="random", max_iter=1)
+    >>> told[0].category is ConvergenceWarning, res.converged
+    (True, False)
+    """
 
 
 class DegenerateFitWarning(UserWarning):
-    """A component emptied and could not be brought back."""
+    """A component emptied and could not be brought back.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from mixreg import DegenerateFitWarning, MixReg
+    >>> y, x = np.repeat([0.0, 1.0], 30), np.tile([1.0, 2.0, 3.0], 20)
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     res = MixReg(y, np.column_stack([np.ones(60), x]), k=3).fit()
+    >>> told[0].category is DegenerateFitWarning
+    True
+    """
 
 
 class InputWarning(UserWarning):
-    """Data can be used, but are likely not what they were meant to be."""
+    """Data can be used, but are likely not what they were meant to be.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from mixreg import InputWarning
+    >>> from mixreg.sklearn import MixtureRegressor
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     model = MixtureRegressor(k=3).fit([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 5.0, 2.0])
+    >>> told[0].category is InputWarning, model.k_
+    (True, 2)
+    """
 
 
 class InterpretationWarning(UserWarning):
-    """A number was made that does not mean what its name says."""
+    """A number was made that does not mean what its name says.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from mixreg import InterpretationWarning, MixReg, datasets
+    >>> camera = datasets.camera().head(1600)
+    >>> choice = {"family": "choice", "choice_set": "task", "groups": "id"}
+    >>> res = MixReg.from_formula("chosen ~ canon + zoom + price", camera, k=2, **choice).fit()
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     table = res.wtp("price")
+    >>> told[0].category is InterpretationWarning, res.coefficients.loc["price"].round(1).tolist()
+    (True, [-1.0, 0.3])
+    """
 
 
 class NotAvailableError(AttributeError):
-    """A quantity was asked for that this fit cannot give, with the reason."""
+    """A quantity was asked for that this fit cannot give, with the reason.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+    >>> res.elbo
+    Traceback (most recent call last):
+        ...
+    mixreg.errors.NotAvailableError: only method='vb' has a lower bound; see llf for this fit
+    """
 
 
 class AlignmentError(ValueError):
-    """Components of draws cannot be told apart, so label switching cannot be undone."""
+    """Components of draws cannot be told apart, so label switching cannot be undone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixreg import AlignmentError, ppl
+    >>> from mixreg.ppl.compat import draws_of
+    >>> coef = np.random.default_rng(0).standard_normal((2, 50, 2, 1))
+    >>> names = {"component": [1, 2], "term": ["x"]}
+    >>> data = draws_of({"posterior": ({"coef": coef}, {"coef": list(names)})}, names)
+    >>> try:
+    ...     found = ppl.align(data)
+    ... except AlignmentError:
+    ...     print("components of these draws are alike")
+    components of these draws are alike
+    """
 
 
 class ClusterError(RuntimeError):
-    """The cluster that has the rows is gone, or its workers die of a task."""
+    """The cluster that has the rows is gone, or its workers die of a task.
+
+    Examples
+    --------
+    >>> from mixreg.errors import ClusterError
+    >>> issubclass(ClusterError, RuntimeError)
+    True
+    """
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn where the user's own code called the package."""
+    """Warn where the user's own code called the package.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from mixreg.errors import InputWarning, warn
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     warn("the response is constant", InputWarning)
+    >>> str(told[0].message)
+    'the response is constant'
+    """
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back

@@ -35,6 +35,7 @@ def estimation_error(estimate: ArrayLike, truth: ArrayLike) -> float:
 
     Examples
     --------
+    >>> from mixreg.metrics import estimation_error
     >>> estimation_error([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 3.0]])
     2.0
     """
@@ -68,6 +69,7 @@ def match_components(estimate: ArrayLike, truth: ArrayLike) -> NDArray[np.int64]
 
     Examples
     --------
+    >>> from mixreg.metrics import match_components
     >>> match_components([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.1], [0.0, 0.9]]).tolist()
     [1, 0]
     """
@@ -118,6 +120,7 @@ def adjusted_rand_index(a: ArrayLike, b: ArrayLike) -> float:
 
     Examples
     --------
+    >>> from mixreg.metrics import adjusted_rand_index
     >>> adjusted_rand_index([1, 1, 2, 2], ["b", "b", "a", "a"])
     1.0
     """
@@ -148,6 +151,7 @@ def misclassification_rate(labels: ArrayLike, truth: ArrayLike) -> float:
 
     Examples
     --------
+    >>> from mixreg.metrics import misclassification_rate
     >>> misclassification_rate([1, 1, 2, 2], [2, 2, 1, 2])
     0.25
     """

@@ -123,24 +123,60 @@ class MixReg(Declaration):
             whose value and gradient are made in a pass over the rows, block by
             block: memory does not grow with the rows, and any family will do.
             It has no second derivatives.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> sorted(variable.name for variable in model.to_pymc().free_RVs)
+        ['beta', 'dispersion', 'weights']
         """
         return to_pymc(self, priors, likelihood)
 
     def loglike(self, params: Any) -> float:
-        """Log-likelihood at a flat parameter vector, in the order of `param_names`."""
+        """Log-likelihood at a flat parameter vector, in the order of `param_names`.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> res = model.fit()
+        >>> round(model.loglike(res.params), 3), round(res.llf, 3)
+        (145.417, 145.417)
+        """
         at = self.whitening.from_user(self.layout.unpack(flat(params, self.layout)))
         task = Standardised(SoftAssignment(self.problem().mixture), self.whitening)
         objective = float(self.source.sweep(task, at).objective)
         return self.whitening.log_likelihood(objective)
 
     def score(self, params: Any) -> Array:
-        """Gradient of the log-likelihood at a flat parameter vector."""
+        """Gradient of the log-likelihood at a flat parameter vector.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> res = model.fit()
+        >>> bool(abs(model.score(res.params)).max() < 0.001)
+        True
+        """
         at = self.layout.unpack(flat(params, self.layout))
         _, score = value_and_score(self.source, self.mixture, at)
         return np.asarray(score @ self.layout.contraction())
 
     def hessian(self, params: Any) -> Array:
-        """Second derivatives of the log-likelihood at a flat parameter vector."""
+        """Second derivatives of the log-likelihood at a flat parameter vector.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> res = model.fit()
+        >>> errors = np.sqrt(np.diag(np.linalg.inv(-model.hessian(res.params))))
+        >>> np.allclose(errors, res.bse)
+        True
+        """
         at = self.layout.unpack(flat(params, self.layout))
         sums = self.source.sweep(TakeInformation(self.mixture), at).contract(self.layout)
         return -sums.information
@@ -211,6 +247,17 @@ class MixReg(Declaration):
             that was killed or interrupted, and ends with the same result to the
             last bit; see docs/long_fits.md. The file stays when the fit is done:
             the same call then finishes at once.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.fit(seed=1).weights.round(2).tolist()
+        [0.63, 0.37]
+        >>> model.fit(method="altmin").method
+        'altmin'
+        >>> model.fit(cov_type="robust").cov_type
+        'robust'
         """
         start = make_start(init, self)
         options = make_options(method, start, n_init, max_iter, tol, seed, resample, priors, self)
@@ -227,7 +274,16 @@ class MixReg(Declaration):
         return self.results(solution, estimated, job.options)
 
     def results(self, solution: Solution, estimated: Estimate, options: Options) -> MixRegResults:
-        """Put a finished fit and the model together."""
+        """Put a finished fit and the model together.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> again = res.model.results(res.solution, res.fitted.estimate, res.options)
+        >>> again.llf == res.llf
+        True
+        """
         fitted = make_fitted(self, solution, estimated, options)
         return MixRegResults(self, fitted, solution, options)
 

@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from statsmodels.iolib.summary import Summary
 
 from mixreg.errors import InputError
 from mixreg.files.container import write_file
 from mixreg.files.save import save
 from mixreg.inference.bootstrap import Bootstrap, bootstrap
-from mixreg.inference.delta import willingness_to_pay
 from mixreg.jobs.ladder import data_moments
-from mixreg.ppl.draws import draw_vectors, predictive, stack_of
-from mixreg.ppl.inference_data import to_arviz
-from mixreg.ppl.likelihood import Likelihood
-from mixreg.ppl.sampling import initial_point, sample
-from mixreg.report import segments as market
+from mixreg.ppl.sampled import Sampled
 from mixreg.report.base_results import check_alpha
 from mixreg.report.diagnostics import Diagnostics, diagnose
 from mixreg.report.drawing import simulate
 from mixreg.report.fitted import Fitted
 from mixreg.report.html.page import make_page
-from mixreg.report.importance import importance
 from mixreg.report.knowing import predict_known
 from mixreg.report.labels import write_labels
-from mixreg.report.plotted import Plotted
 from mixreg.report.prediction import predict, read_new
 from mixreg.report.summary import make_summary
 from mixreg.table.checks import whole
 
-Array = NDArray[np.float64]
 
-
-class MixRegResults(Plotted):
+class MixRegResults(Sampled):
     """Estimates, inference, segments and predictions of one fit.
 
     Components are numbered from 1 and ordered by weight, largest first.
@@ -68,7 +56,17 @@ class MixRegResults(Plotted):
 
     @cached_property
     def diagnostics(self) -> Diagnostics:
-        """The paper's quantities, and what they mean here."""
+        """The paper's quantities, and what they mean here.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> res.diagnostics.certified
+        False
+        >>> round(res.diagnostics.omega_min, 2)
+        0.37
+        """
         tensors, search = self.solution.tensors, self.fitted.search
         if search is not None and tensors:
             problem = self.model.problem()
@@ -77,7 +75,18 @@ class MixRegResults(Plotted):
         return diagnose(self.fitted, tensors, self.entropy_r2)
 
     def summary(self, alpha: float = 0.05) -> Summary:
-        """Tables in statsmodels' look: text, HTML, LaTeX, CSV."""
+        """Tables in statsmodels' look: text, HTML, LaTeX, CSV.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> text = str(res.summary())
+        >>> print(text.splitlines()[0].strip())
+        Mixture of Linear Regressions
+        >>> "Component 2" in text
+        True
+        """
         return make_summary(self, check_alpha(alpha))
 
     def _repr_html_(self) -> str:
@@ -126,6 +135,14 @@ class MixRegResults(Plotted):
             Draw responses from the fit, or rows or whole groups with replacement.
         **options
             `seed`, `n_jobs`, `progress`, `n_init`.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> boot.draws.shape
+        (10, 7)
         """
         return bootstrap(self, n, kind, **options)
 
@@ -137,6 +154,17 @@ class MixRegResults(Plotted):
         Estimates, tables and predictions for new data stay, and groups keep their
         labels. What needs the rows says so from now on; `model` is one without
         them, and the model that was fitted keeps its own.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> tone = datasets.tonedata()
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+        >>> res.remove_data()
+        >>> res.model
+        <MixReg: tuned ~ stretchratio, k=2, rows gone>
+        >>> res.predict(tone.head(2), "label").tolist()
+        [1, 2]
         """
         self.diagnostics = self.diagnostics
         self.fitted = self._self_contained()
@@ -155,6 +183,16 @@ class MixRegResults(Plotted):
         Parameters
         ----------
         path : str or path
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, mixreg
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> tone = mixreg.datasets.tonedata()
+        >>> res = mixreg.MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+        >>> res.save(folder / "tone.mixreg")
+        >>> mixreg.load(folder / "tone.mixreg").weights.round(2).tolist()
+        [0.63, 0.37]
         """
         save(path, self.spec, self._self_contained(), self.diagnostics)
 
@@ -182,6 +220,17 @@ class MixRegResults(Plotted):
         -------
         int
             Lines that were written.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, mixreg
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> tone = mixreg.datasets.tonedata()
+        >>> res = mixreg.MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+        >>> res.write_labels(folder / "labels.csv")
+        150
+        >>> (folder / "labels.csv").read_text().splitlines()[0]
+        '"row","component","p1","p2"'
         """
         return write_labels(self, path, rows)
 
@@ -224,6 +273,20 @@ class MixRegResults(Plotted):
         -------
         Series or DataFrame with the index of `new`, or numbered from 0 if it is
         not pandas'; rows with missing regressors are NaN (labels: <NA>).
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> tone = datasets.tonedata()
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+        >>> res.predict(tone.head(2)).round(3).tolist()
+        [1.668, 1.693]
+        >>> res.predict(tone.head(2), "component").round(2).to_numpy().tolist()
+        [[1.85, 1.35], [1.87, 1.4]]
+        >>> res.predict(tone.head(2), "label").tolist()
+        [1, 2]
+        >>> res.predict(tone[["stretchratio"]].head(1), "posterior").round(2).iloc[0].tolist()
+        [0.63, 0.37]
         """
         names = ("groups", "offset", "exposure", "trials", "choice_set", "concomitant")
         unknown = sorted(set(columns) - set(names))
@@ -245,6 +308,16 @@ class MixRegResults(Plotted):
         ----------
         new, **columns
             As in `predict`.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> tone = datasets.tonedata()
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+        >>> print(res.assign(tone.head(2)).round(2))
+           component  certainty    p1    p2
+        0          1       1.00  1.00  0.00
+        1          2       0.99  0.01  0.99
         """
         new = read_new(self, new)
         posterior = self.predict(new, "posterior", **columns)
@@ -261,106 +334,15 @@ class MixRegResults(Plotted):
         DataFrame
             A column with the name of each response and a column "component",
             indexed like the data.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> drawn = res.simulate(seed=1)
+        >>> drawn.columns.tolist(), len(drawn)
+        (['tuned', 'component'], 150)
+        >>> res.simulate(seed=1).equals(drawn)
+        True
         """
         return simulate(self, whole("seed", seed, 0))
-
-    # Segments
-
-    def segments(self) -> pd.DataFrame:
-        """Size, share, certainty, coefficients and elasticities of each segment."""
-        return market.segments(self)
-
-    def profile(self, data: Any) -> market.SegmentProfile:
-        """Describe the segments by variables that were not in the model."""
-        return market.profile(self, data)
-
-    def classification(self) -> market.Classification:
-        """Average posterior table and expected misclassification."""
-        return market.classification(self)
-
-    def importance(self, attributes: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
-        """Conjoint importance of each attribute, in percent.
-
-        Parameters
-        ----------
-        attributes : dict, optional
-            Terms that are one attribute: `{"fee": ["Med_Fee", "Low_Fee"]}`.
-        """
-        self.spec.check_one_response("importance")
-        return importance(self, attributes)
-
-    def wtp(self, price: str, alpha: float = 0.05) -> pd.DataFrame:
-        """Willingness to pay: minus each coefficient over that of the price.
-
-        Parameters
-        ----------
-        price : str
-            The price's term.
-        alpha : float
-            Intervals cover 1 - alpha.
-
-        Returns
-        -------
-        DataFrame
-            By component and term: wtp, std err (delta method), z, P>|z|, bounds.
-        """
-        self.spec.check_one_response("wtp")
-        return willingness_to_pay(self, price, check_alpha(alpha))
-
-    # Into probabilistic programming
-
-    def posterior_draws(self, n: int = 1000, seed: int = 0) -> pd.DataFrame:
-        """Draws of `params`, (n, parameters).
-
-        From the posterior of variational Bayes; for other fits, from the
-        asymptotic normal distribution of the estimates.
-        """
-        n, seed = whole("n", n, 1), whole("seed", seed, 0)
-        return pd.DataFrame(draw_vectors(self, n, seed), columns=self.spec.param_names)
-
-    def predictive_draws(self, n: int = 100, seed: int = 0) -> pd.DataFrame:
-        """Responses drawn from the posterior predictive distribution, (n, rows)."""
-        self.spec.check_one_response("predictive_draws")
-        n, seed = whole("n", n, 1), whole("seed", seed, 0)
-        stack = stack_of(self.spec.layout, draw_vectors(self, n, seed))
-        return pd.DataFrame(predictive(self, stack, seed), columns=self.model.index)
-
-    def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
-        """Draws as ArviZ data: posterior, log-likelihood, posterior predictive, labels."""
-        return to_arviz(self, whole("n", n, 1), whole("seed", seed, 0))
-
-    def initial_point(self) -> dict[str, Array]:
-        """Values of the variables of `model.to_pymc()` at the fit, to start chains at."""
-        return initial_point(self)
-
-    def sample(
-        self,
-        draws: int = 1000,
-        chains: int = 2,
-        seed: int = 0,
-        *,
-        tune: int = 1000,
-        priors: Any = None,
-        progress: bool = False,
-        likelihood: Likelihood = "graph",
-        **options: Any,
-    ) -> Any:
-        """Sample the posterior with PyMC, and return ArviZ data.
-
-        Chains start at the fit, and label switching is undone against it.
-
-        Parameters
-        ----------
-        draws, tune, chains : int
-            As in `pymc.sample`.
-        seed : int
-        priors : Priors, optional
-            Weakly informative if None, with Dirichlet(1) weights.
-        progress : bool
-            Show a progress bar.
-        likelihood : {"graph", "sweep"}
-            As in `MixReg.to_pymc`.
-        **options
-            Passed on to `pymc.sample`, as `nuts_sampler="nutpie"`.
-        """
-        return sample(self, draws, tune, chains, seed, priors, progress, likelihood, options)

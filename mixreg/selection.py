@@ -19,8 +19,8 @@ from mixreg.jobs.options import make_options, make_start
 from mixreg.jobs.parallel import run_all
 from mixreg.jobs.problem import Solution
 from mixreg.model import MixReg
-from mixreg.report.fitted import Fitted
 from mixreg.report.plots.selection_plot import plot_selection
+from mixreg.report.selection_table import is_sound, selection_table, why_not
 from mixreg.results import MixRegResults
 from mixreg.table import frames
 from mixreg.table.checks import whole
@@ -42,7 +42,6 @@ FIT_OPTIONS = {
 MOST_DOUBLED, APART = 6, 0.02
 # Arguments that name components, which each model must check for itself.
 BY_NUMBER = ("known_labels", "only")
-STOPPED = {"max_iter": "not converged; raise max_iter", "decreased": "the objective fell"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,23 +72,55 @@ class Selection:
 
     @property
     def sound(self) -> pd.Series:
-        """Whether a fit may be chosen: no component empty or likely an accident."""
-        good = {k: _sound(res.fitted) for k, res in self.results.items()}
+        """Whether a fit may be chosen: no component empty or likely an accident.
+
+        Examples
+        --------
+        >>> from mixreg import datasets, select_k
+        >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2, 3])
+        >>> choice.sound.to_dict()
+        {1: True, 2: True, 3: True}
+        """
+        good = {k: is_sound(res.fitted) for k, res in self.results.items()}
         return pd.Series(good, name="sound").rename_axis("k")
 
     @property
     def best_k(self) -> int:
-        """The k with the smallest criterion among sound fits; the smaller k of equals."""
+        """The k with the smallest criterion among sound fits; the smaller k of equals.
+
+        Examples
+        --------
+        >>> from mixreg import datasets, select_k
+        >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2, 3])
+        >>> choice.best_k
+        3
+        """
         values, sound = self.table[self.criterion], self.sound
         return int((values[sound] if sound.any() else values).idxmin())
 
     @property
     def best(self) -> MixRegResults:
-        """The fit with `best_k` components."""
+        """The fit with `best_k` components.
+
+        Examples
+        --------
+        >>> from mixreg import datasets, select_k
+        >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2, 3])
+        >>> choice.best.k == choice.best_k
+        True
+        """
         return self.results[self.best_k]
 
     def lr_test(self, k0: int, k1: int | None = None, n: int = 99, **options: Any) -> LRTest:
-        """Test k0 against k1 (k0 + 1 if left out) components; see `mixreg.lr_test`."""
+        """Test k0 against k1 (k0 + 1 if left out) components; see `mixreg.lr_test`.
+
+        Examples
+        --------
+        >>> from mixreg import datasets, select_k
+        >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2, 3])
+        >>> choice.lr_test(1, n=9, n_jobs=1).p_value
+        0.1
+        """
         k1 = k0 + 1 if k1 is None else k1
         for k in (k0, k1):
             if k not in self.results:
@@ -111,6 +142,13 @@ class Selection:
         Returns
         -------
         matplotlib Axes
+
+        Examples
+        --------
+        >>> from mixreg import datasets, select_k
+        >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2, 3])
+        >>> choice.plot().get_xlabel()
+        'components k'
         """
         sound = self.sound.to_numpy()
         return plot_selection(self.table, self.criterion, self.best_k, sound, ax)
@@ -128,7 +166,7 @@ class Selection:
         over = self.passed_over
         if not len(over):
             return f"k = {self.best_k} by {name}"
-        told = "; ".join(f"k = {k}: {_why_not(self.results[k].fitted)}" for k in over)
+        told = "; ".join(f"k = {k}: {why_not(self.results[k].fitted)}" for k in over)
         fewer = "a smaller" if len(over) == 1 else "smaller"
         return (
             f"k = {self.best_k} by {name} among sound fits; passed over, though of {fewer} {name}: "
@@ -137,7 +175,15 @@ class Selection:
 
     @property
     def passed_over(self) -> list[int]:
-        """Each k with a smaller criterion than the one chosen, whose fit is not sound."""
+        """Each k with a smaller criterion than the one chosen, whose fit is not sound.
+
+        Examples
+        --------
+        >>> from mixreg import datasets, select_k
+        >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2, 3])
+        >>> choice.passed_over
+        []
+        """
         values = self.table[self.criterion]
         return [int(k) for k in values.index[values < values[self.best_k]]]
 
@@ -252,7 +298,7 @@ def select_k(
         model.k: model.results(solution, estimate, job.options)
         for model, job, (solution, estimate) in zip(models, jobs, pairs, strict=True)
     }
-    return Selection(_table(results), results, criterion)
+    return Selection(selection_table(results), results, criterion)
 
 
 def _numbers(k: Any) -> list[int]:
@@ -344,66 +390,3 @@ def _job(model: MixReg, n_init: Any, seed: Any, fit: dict[str, Any]) -> Job:
         "em", start, n_init, fit["max_iter"], fit["tol"], seed, None, None, model
     )
     return make_job(model, options, fit["cov_type"], fit["cov_kwds"])
-
-
-def _table(results: dict[int, MixRegResults]) -> pd.DataFrame:
-    rows = [
-        {
-            "llf": res.llf,
-            "df": res.df_model,
-            "aic": res.aic,
-            "bic": res.bic,
-            "icl": res.icl,
-            "entropy_r2": res.entropy_r2,
-            "smallest": _smallest(res),
-            "better": _chance(res.fitted),
-            "warnings": "; ".join(_warnings(res)),
-        }
-        for res in results.values()
-    ]
-    return pd.DataFrame(rows, pd.Index(list(results), name="k"))
-
-
-def _smallest(res: MixRegResults) -> float:
-    """Share of units assigned to the smallest component."""
-    counts = res.fitted.tally.assigned
-    return float(counts[: res.k].min() / counts.sum())
-
-
-def _chance(fitted: Fitted) -> str:
-    """Chance that one more start would have found a better maximum."""
-    if fitted.certified:
-        return "certified"
-    return "-" if fitted.search is None else f"{fitted.search.chance:.1%}"
-
-
-def _warnings(res: MixRegResults) -> list[str]:
-    """What a reader should know before trusting a fit."""
-    fitted, estimate = res.fitted, res.fitted.estimate
-    notes = [STOPPED[fitted.reason]] if fitted.reason in STOPPED else []
-    notes += _named(fitted.empty, "empty")
-    notes += _named(fitted.suspects, "may be chance")
-    if fitted.binds:
-        notes.append("the bound on the variances binds")
-    if fitted.exact and not fitted.certified:
-        notes.append("zero loss, but no proof of recovery")
-    notes += _named(estimate.separated, "separated")
-    if not estimate.regular:
-        notes.append("some standard errors are infinite")
-    return notes
-
-
-def _named(components: tuple[int, ...], what: str) -> list[str]:
-    if not components:
-        return []
-    numbers = ", ".join(str(j + 1) for j in components)
-    return [f"component{'s' if len(components) > 1 else ''} {numbers} {what}"]
-
-
-def _why_not(fitted: Fitted) -> str:
-    """Why a fit may not be chosen."""
-    return "; ".join([*_named(fitted.empty, "empty"), *_named(fitted.suspects, "may be chance")])
-
-
-def _sound(fitted: Fitted) -> bool:
-    return not fitted.empty and not fitted.suspects

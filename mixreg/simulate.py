@@ -30,6 +30,15 @@ class MixedLinearEquations:
         True component of each row, 1 to k.
     weights : ndarray, shape (k,)
         Probabilities the labels were drawn with.
+
+    Examples
+    --------
+    >>> from mixreg.simulate import mixed_linear_equations
+    >>> data = mixed_linear_equations(100, 5, 3, seed=1)
+    >>> data.X.shape, data.y.shape, data.coefficients.shape
+    ((100, 5), (100,), (3, 5))
+    >>> sorted(set(data.labels.tolist()))
+    [1, 2, 3]
     """
 
     X: NDArray[np.float64]
@@ -45,6 +54,13 @@ class MixedLinearEquations:
         -------
         pandas.DataFrame
             Columns ``y``, ``x1`` to ``xp`` and ``label``.
+
+        Examples
+        --------
+        >>> from mixreg.simulate import mixed_linear_equations
+        >>> frame = mixed_linear_equations(100, 2, 2, seed=1).frame()
+        >>> frame.columns.tolist(), len(frame)
+        (['y', 'x1', 'x2', 'label'], 100)
         """
         regressors = {f"x{j}": column for j, column in enumerate(self.X.T, start=1)}
         return pd.DataFrame({"y": self.y, **regressors, "label": self.labels})
@@ -60,6 +76,17 @@ class SimulatedResponse:
         Response.
     labels : ndarray of int, shape (n,)
         True component of each row, 1 to k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixreg.simulate import mixture_of_regressions
+    >>> X = np.column_stack([np.ones(6), np.arange(6)])
+    >>> drawn = mixture_of_regressions(X, [[0, 1], [10, 0]], [0.5, 0.5], 0.0, seed=0)
+    >>> drawn.labels.tolist()
+    [2, 1, 1, 1, 2, 2]
+    >>> drawn.y.tolist()
+    [10.0, 1.0, 2.0, 3.0, 10.0, 10.0]
     """
 
     y: NDArray[np.float64]
@@ -108,6 +135,7 @@ def mixed_linear_equations(
 
     Examples
     --------
+    >>> from mixreg.simulate import mixed_linear_equations
     >>> data = mixed_linear_equations(100, 5, 3, seed=1)
     >>> data.coefficients.shape
     (3, 5)
@@ -161,6 +189,7 @@ def mixture_of_regressions(
 
     Examples
     --------
+    >>> from mixreg.simulate import mixture_of_regressions
     >>> drawn = mixture_of_regressions([[1.0], [1.0]], [[3.0]], [1.0], 0.0, seed=1)
     >>> drawn.y.tolist()
     [3.0, 3.0]

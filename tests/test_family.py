@@ -70,14 +70,16 @@ def solved_by_scipy(variance, size, ratio) -> np.ndarray:
     k = len(variance)
     pairs = [np.eye(k)[i] - np.eye(k)[j] for i in range(k) for j in range(k) if i != j]
     start = np.full(k, np.log(size @ variance / size.sum()))
-    found = minimize(
-        lambda u: (size * (u + variance * np.exp(-u))).sum(),
-        start,
-        jac=lambda u: size * (1 - variance * np.exp(-u)),
-        constraints=LinearConstraint(np.array(pairs), np.log(ratio), np.inf),
-        method="SLSQP",
-        options={"maxiter": 1000, "ftol": 1e-14},
-    )
+    # Points that a line search tries may be far off.
+    with np.errstate(over="ignore"):
+        found = minimize(
+            lambda u: (size * (u + variance * np.exp(-u))).sum(),
+            start,
+            jac=lambda u: size * (1 - variance * np.exp(-u)),
+            constraints=LinearConstraint(np.array(pairs), np.log(ratio), np.inf),
+            method="SLSQP",
+            options={"maxiter": 1000, "ftol": 1e-14},
+        )
     return np.exp(found.x)
 
 

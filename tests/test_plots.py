@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot
 from matplotlib.colors import to_hex
+from matplotlib.markers import MarkerStyle
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 import mixreg
 from mixreg import InputError, MixReg, NotAvailableError, datasets, select_k
 from mixreg.report.plots import style
-from mixreg.report.plots.posterior_plot import LEAST, histogram
+from mixreg.report.plots.posterior_plot import LEAST, columns_of, histogram
 from mixreg.report.plots.profile_plot import distances
 from mixreg.report.plots.residual_plot import weighted_quantiles
 from mixreg.report.plots.tensor_plot import spectrum
@@ -34,7 +35,7 @@ def _closed():
 def drawn(axes):
     """Draw for real: layout and text are made then, and warnings are errors."""
     first = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()[0]
-    first.figure.get_figure(root=True).canvas.draw()
+    first.figure.canvas.draw()
     return axes
 
 
@@ -185,6 +186,28 @@ def test_search_marks_the_winner(cheese):
             once.plot_search()
 
 
+def test_a_winner_that_only_a_move_reached_is_hollow(tone, cheese):
+    filled = {}
+    for res in (tone[1], cheese[1]):
+        ax = drawn(res.plot_search())
+        winner = next(line for line in ax.get_lines() if line.get_marker() == "D")
+        filled[res.fitted.search.hits[0] > 0] = winner.get_markerfacecolor() != "white"
+    assert filled == {False: False, True: True}
+
+
+@pytest.mark.parametrize(("count", "columns"), [(1, 1), (3, 3), (4, 2), (5, 3), (7, 4)])
+def test_rootograms_fill_their_rows(count, columns):
+    assert columns_of(count) == columns
+
+
+def test_marks_of_the_background_are_as_large_as_others():
+    heights = []
+    for j in (0, 1, 2):
+        made = MarkerStyle(style.look(j).mark)
+        heights.append(made.get_path().transformed(made.get_transform()).get_extents().height)
+    assert min(heights) > 0.8 * max(heights)
+
+
 def test_residuals_lie_on_the_line_of_a_right_model(counts):
     data, res = counts
     qq, against = drawn(res.plot_residuals())
@@ -231,6 +254,7 @@ def test_shares_and_wtp(cameras, tone):
     lines = [line for name, line in labelled(ax).items() if name.startswith("segment")]
     for j, line in zip(res.components, lines, strict=True):
         assert_allclose(line.get_xdata(), shares[j])
+        assert not line.get_clip_on()
     assert_allclose(sum(bar.get_width() for bar in ax.patches), 1)
     with pytest.raises(InputError, match="2 choice sets"):
         res.plot_shares(data.head(10))
@@ -307,7 +331,7 @@ def test_axes_are_taken_and_returned(tone, cheese):
     with pytest.raises(InputError, match="ax must be matplotlib axes"):
         res.plot_search(ax=3)
     page = pyplot.figure(figsize=(12, 8), layout="constrained")
-    assert res.plot(page)[0].figure.get_figure(root=True) is page
+    assert res.plot(page)[0].figure.canvas is page.canvas
 
 
 def test_a_fit_from_a_file_draws_what_it_can(cheese, tone, tmp_path):

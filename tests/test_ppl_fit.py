@@ -153,8 +153,7 @@ def test_normal_draws_are_the_estimate_and_its_standard_error(large, method):
     index = large.model.layout.coef_index()
     error = large.bse.to_numpy()[index]
     assert_allclose((coef.mean(axis=0) - large.coefficients.T.to_numpy()) / error, 0, atol=0.15)
-    # The spread of "vb" is found from draws, and varies with them.
-    assert_allclose(coef.std(axis=0), error, rtol=0.15 if method == "laplace" else 0.3)
+    assert_allclose(coef.std(axis=0), error, rtol=0.15)
     assert found.posterior.sizes["draw"] == 2000
     assert_allclose(found.posterior["weights"].sum("class"), 1.0)
 

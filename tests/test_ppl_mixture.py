@@ -429,7 +429,10 @@ def test_prior_and_posterior_predictive_sampling():
     assert prior.prior_predictive["y"].dims == ("chain", "draw", "row")
     assert prior.prior_predictive["y"].equals(again.prior_predictive["y"])
     posterior = {name: prior.prior[name].to_numpy() for name in prior.prior.data_vars}
-    data = draws_of({"posterior": (posterior, {})}, {})
+    # With their labels: PyMC 6 takes draws without them for those of another model.
+    dims = {name: prior.prior[name].dims[2:] for name in posterior}
+    labels = {name: list(each) for name, each in built.coords.items() if each is not None}
+    data = draws_of({"posterior": (posterior, dims)}, labels)
     with built:
         found = pm.sample_posterior_predictive(data, progressbar=False, random_seed=2)
         likely = pm.compute_log_likelihood(data, progressbar=False)

@@ -36,7 +36,8 @@ def tonedata() -> pd.DataFrame:
 
     Examples
     --------
-    >>> tonedata().shape
+    >>> from mixreg import datasets
+    >>> datasets.tonedata().shape
     (150, 2)
     """
     return _read("tonedata")
@@ -66,7 +67,8 @@ def co2() -> pd.DataFrame:
 
     Examples
     --------
-    >>> co2().columns.to_list()
+    >>> from mixreg import datasets
+    >>> datasets.co2().columns.to_list()
     ['GNP', 'CO2', 'country']
     """
     return _read("co2", text=("country",))
@@ -95,7 +97,8 @@ def npreg() -> pd.DataFrame:
 
     Examples
     --------
-    >>> int(npreg()["id2"].nunique())
+    >>> from mixreg import datasets
+    >>> int(datasets.npreg()["id2"].nunique())
     50
     """
     data = _read("npreg")
@@ -123,7 +126,8 @@ def cheese() -> pd.DataFrame:
 
     Examples
     --------
-    >>> int(cheese()["RETAILER"].nunique())
+    >>> from mixreg import datasets
+    >>> int(datasets.cheese()["RETAILER"].nunique())
     88
     """
     return _read("cheese", text=("RETAILER",))
@@ -155,7 +159,8 @@ def fabricfault() -> pd.DataFrame:
 
     Examples
     --------
-    >>> fabricfault().shape
+    >>> from mixreg import datasets
+    >>> datasets.fabricfault().shape
     (32, 2)
     """
     return _read("fabricfault")
@@ -202,7 +207,8 @@ def nmes1988() -> pd.DataFrame:
 
     Examples
     --------
-    >>> nmes1988()["health"].cat.categories.to_list()
+    >>> from mixreg import datasets
+    >>> datasets.nmes1988()["health"].cat.categories.to_list()
     ['average', 'excellent', 'poor']
     """
     levels = {
@@ -250,7 +256,8 @@ def camera() -> pd.DataFrame:
 
     Examples
     --------
-    >>> int(camera()["chosen"].sum())
+    >>> from mixreg import datasets
+    >>> int(datasets.camera()["chosen"].sum())
     5312
     """
     return _read("camera", packed=True)
@@ -275,7 +282,8 @@ def sim_p1_k3() -> pd.DataFrame:
 
     Examples
     --------
-    >>> sorted(sim_p1_k3()["z"].unique().tolist())
+    >>> from mixreg import datasets
+    >>> sorted(datasets.sim_p1_k3()["z"].unique().tolist())
     [1, 2, 3]
     """
     return _read("sim_p1_k3")
@@ -295,7 +303,8 @@ def sim_p2_k2() -> pd.DataFrame:
 
     Examples
     --------
-    >>> sim_p2_k2().shape
+    >>> from mixreg import datasets
+    >>> datasets.sim_p2_k2().shape
     (500, 4)
     """
     return _read("sim_p2_k2")

@@ -67,5 +67,12 @@ class Priors:
 
     @property
     def precision(self) -> float:
-        """Prior precision of a standard coefficient."""
+        """Prior precision of a standard coefficient.
+
+        Examples
+        --------
+        >>> from mixreg import Priors
+        >>> Priors(coef_scale=10.0).precision
+        0.01
+        """
         return self.coef_scale**-2

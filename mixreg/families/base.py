@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.families.distribution import Distribution
+from mixreg.families.informed import Informed
 from mixreg.families.rows import Rows
 from mixreg.families.statistics import (
     RIDGE,
@@ -34,7 +35,7 @@ SCALE_STEP = 1.0
 
 
 @dataclass(frozen=True)
-class Family(Uncertain, Distribution):
+class Family(Informed, Uncertain, Distribution):
     """Base of the families; see the module's text.
 
     Attributes
@@ -43,6 +44,30 @@ class Family(Uncertain, Distribution):
         One dispersion for all components.
     variance_ratio : float
         Smallest dispersion as a share of the largest, in families that collapse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixreg import MixReg
+    >>> from mixreg.families import Family
+    >>> class Waiting(Family):
+    ...     # Exponential waiting times with a log link.
+    ...     name, link_name = "waiting", "log"
+    ...     def mean(self, eta):
+    ...         return np.exp(eta)
+    ...     def log_density(self, rows):
+    ...         return -rows.eta - rows.y * np.exp(-rows.eta)
+    ...     def score(self, rows):
+    ...         return rows.y * np.exp(-rows.eta) - 1
+    ...     def curvature(self, rows):
+    ...         return rows.y * np.exp(-rows.eta)
+    ...     def surrogate(self, y, trials):
+    ...         return np.log(y)
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.exponential(rng.choice([1.0, 100.0], 400))
+    >>> res = MixReg(y, np.ones((400, 1)), k=2, family=Waiting()).fit()
+    >>> sorted(np.exp(res.coefficients.iloc[0]).round().tolist())
+    [1.0, 104.0]
     """
 
     equal_dispersion: bool = False
@@ -363,52 +388,3 @@ class Family(Uncertain, Distribution):
             return False
         least = self.variance_ratio * params.dispersion.max() * (1 + 1e-6)
         return bool(params.dispersion.min() <= least)
-
-    # What standard errors need
-
-    def scale_design(self, block: Block) -> Array:
-        """Derivative of each row's log dispersion in those of the flat vector, (rows, m)."""
-        m = int(self.dispersion_name is not None)
-        return np.full((block.rows, m), 1 / self.dispersion_power)
-
-    def row_curves(
-        self, block: Block, params: Parameters, state: Any, j: int
-    ) -> tuple[Array, Array, Array, Array, Array]:
-        """Derivatives of component j's log density at each row, (rows,) each.
-
-        Score and minus second derivative in the linear predictor; the mixed one;
-        score and minus second derivative in the log dispersion.
-        """
-        rows, none = state.component(j), np.zeros(0)
-        first = self.score(rows), self.curvature(rows)
-        if self.dispersion_name is None:
-            return (*first, none, none, none)
-        return (
-            *first,
-            self.cross_curvature(rows),
-            self.scale_score(rows),
-            self.scale_curvature(rows),
-        )
-
-    def component_scores(self, block: Block, params: Parameters, state: Any, j: int) -> Array:
-        """Score of each unit in component j's parameters, (units, p + m)."""
-        rows, scales = state.component(j), self.scale_design(block)
-        columns = block.x * self.score(rows)[:, None]
-        if scales.shape[1]:
-            columns = np.column_stack([columns, scales * self.scale_score(rows)[:, None]])
-        return np.ascontiguousarray(block.per_unit(columns.T).T)
-
-    def component_information(
-        self, block: Block, params: Parameters, state: Any, wr: Array, j: int
-    ) -> Array:
-        """Minus the second derivatives in component j's parameters, weighted by `wr`."""
-        rows, r, p = state.component(j), block.per_row(wr), block.x.shape[1]
-        scales = self.scale_design(block)
-        m = p + scales.shape[1]
-        info = np.empty((m, m))
-        info[:p, :p] = (block.x * (r * self.curvature(rows))[:, None]).T @ block.x
-        if m > p:
-            cross = (block.x * (r * self.cross_curvature(rows))[:, None]).T @ scales
-            info[:p, p:], info[p:, :p] = cross, cross.T
-            info[p:, p:] = (scales * (r * self.scale_curvature(rows))[:, None]).T @ scales
-        return info

@@ -21,7 +21,16 @@ Array = NDArray[np.float64]
 @register
 @dataclass(frozen=True)
 class Binomial(ExponentialFamily):
-    """Proportions of successes; the link is logit, probit, cloglog, log or identity."""
+    """Proportions of successes; the link is logit, probit, cloglog, log or identity.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> npreg = datasets.npreg()
+    >>> model = MixReg.from_formula("yb ~ x", npreg, k=1, family="binomial", link="probit")
+    >>> model.fit().coefficients[1].round(2).to_dict()
+    {'Intercept': -0.14, 'x': 0.02}
+    """
 
     name: ClassVar[str] = "binomial"
     title: ClassVar[str] = "Binomial Regressions"

@@ -32,6 +32,15 @@ class Choice(Family):
 
     The chance of an alternative is its exponential utility over the sum of
     those in its set.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> camera = datasets.camera().head(1600)
+    >>> choice = {"family": "choice", "choice_set": "task", "groups": "id"}
+    >>> res = MixReg.from_formula("chosen ~ canon + zoom + price", camera, k=1, **choice).fit()
+    >>> res.coefficients[1].round(2).to_dict()
+    {'canon': 0.71, 'zoom': 1.0, 'price': -0.58}
     """
 
     name: ClassVar[str] = "choice"

@@ -20,7 +20,18 @@ Array = NDArray[np.float64]
 @register
 @dataclass(frozen=True)
 class Gamma(ExponentialFamily):
-    """Positive responses with variance scale * mean^2; the scale is one over the shape."""
+    """Positive responses with variance scale * mean^2; the scale is one over the shape.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> co2 = datasets.co2()
+    >>> res = MixReg.from_formula("CO2 ~ GNP", co2, k=1, family="gamma", link="log").fit()
+    >>> res.coefficients[1].round(3).to_dict()
+    {'Intercept': 2.011, 'GNP': 0.01}
+    >>> res.scale.name
+    'scale'
+    """
 
     name: ClassVar[str] = "gamma"
     title: ClassVar[str] = "Gamma Regressions"

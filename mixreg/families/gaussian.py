@@ -46,6 +46,15 @@ class Gaussian(Family):
         One residual variance for all components.
     variance_ratio : float
         Smallest residual variance, as a share of the largest.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> from mixreg.families import Gaussian
+    >>> tone, family = datasets.tonedata(), Gaussian(variance_ratio=0.01)
+    >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2, family=family).fit()
+    >>> float((res.scale.min() / res.scale.max()).round(3))
+    0.348
     """
 
     name: ClassVar[str] = "gaussian"

@@ -20,7 +20,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GaussianLink(ExponentialFamily):
-    """Normal errors around a mean that is not linear in the coefficients."""
+    """Normal errors around a mean that is not linear in the coefficients.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> co2 = datasets.co2()
+    >>> model = MixReg.from_formula("CO2 ~ GNP", co2, k=1, family="gaussian", link="log")
+    >>> type(model.family).__name__, model.family.link_name
+    ('GaussianLink', 'log')
+    """
 
     name: ClassVar[str] = "gaussian"
     title: ClassVar[str] = "Gaussian Regressions"

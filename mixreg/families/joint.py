@@ -55,6 +55,14 @@ class Joint(Family):
         Names of the responses.
     columns : tuple of int
         Response of each standard regressor.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> npreg, families = datasets.npreg(), ["gaussian", "poisson"]
+    >>> model = MixReg.from_formula(["yn ~ x", "yp ~ x"], npreg, k=2, family=families)
+    >>> type(model.family).__name__, [each.name for each in model.family.families]
+    ('Joint', ['gaussian', 'poisson'])
     """
 
     families: tuple[Family, ...] = ()

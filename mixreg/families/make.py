@@ -12,7 +12,15 @@ from mixreg.families.registry import named, names
 
 
 def make_family(family: Any, link: Any, equal_variance: bool, variance_ratio: float) -> Family:
-    """Turn what the user gave into a family."""
+    """Turn what the user gave into a family.
+
+    Examples
+    --------
+    >>> from mixreg.families import make_family
+    >>> family = make_family("poisson", "sqrt", False, 1e-4)
+    >>> family.name, family.link_name
+    ('poisson', 'sqrt')
+    """
     if isinstance(family, Family):
         family = family if link is None else family.with_link(link)
         return family.common() if equal_variance else family
@@ -32,7 +40,15 @@ def make_family(family: Any, link: Any, equal_variance: bool, variance_ratio: fl
 def make_families(
     family: Any, link: Any, equal_variance: bool, variance_ratio: float, count: int
 ) -> list[Family]:
-    """Families of several responses: a list of `count`, or one for all."""
+    """Families of several responses: a list of `count`, or one for all.
+
+    Examples
+    --------
+    >>> from mixreg.families import make_families
+    >>> families = make_families(["poisson", "binomial"], None, False, 1e-4, 2)
+    >>> [(family.name, family.link_name) for family in families]
+    [('poisson', 'log'), ('binomial', 'logit')]
+    """
     families, links = _listed("family", family, count), _listed("link", link, count)
     return [
         make_family(each, its_link, equal_variance, variance_ratio).as_part()

@@ -69,7 +69,17 @@ class SpreadRows(Rows):
 @register
 @dataclass(frozen=True)
 class NegativeBinomial(CountFamily):
-    """Counts with variance mean + alpha * mean^2, each component with its own alpha."""
+    """Counts with variance mean + alpha * mean^2, each component with its own alpha.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> nmes = datasets.nmes1988().head(400)
+    >>> model = MixReg.from_formula("visits ~ chronic", nmes, k=1, family="negativebinomial")
+    >>> res = model.fit()
+    >>> res.scale.name, res.scale.round(2).tolist()
+    ('alpha', [1.06])
+    """
 
     name: ClassVar[str] = "negativebinomial"
     title: ClassVar[str] = "Negative Binomial Regressions"

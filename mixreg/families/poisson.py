@@ -20,7 +20,16 @@ Array = NDArray[np.float64]
 @register
 @dataclass(frozen=True)
 class Poisson(CountFamily):
-    """Counts whose variance is their mean; the link is log, identity or sqrt."""
+    """Counts whose variance is their mean; the link is log, identity or sqrt.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> faults = datasets.fabricfault()
+    >>> res = MixReg.from_formula("Faults ~ Length", faults, k=1, family="poisson").fit()
+    >>> res.coefficients[1].round(4).to_dict()
+    {'Intercept': 0.9718, 'Length': 0.0019}
+    """
 
     name: ClassVar[str] = "poisson"
     title: ClassVar[str] = "Poisson Regressions"

@@ -18,7 +18,16 @@ DEFAULT = "gaussian"
 
 
 def register(kind: Kind) -> Kind:
-    """Let a family be asked for by its name; a decorator."""
+    """Let a family be asked for by its name; a decorator.
+
+    Examples
+    --------
+    >>> from mixreg.families import Poisson, make_family, register
+    >>> register(Poisson) is Poisson
+    True
+    >>> make_family("poisson", None, False, 1e-4).name
+    'poisson'
+    """
     _BY_NAME[kind.name] = kind
     return kind
 

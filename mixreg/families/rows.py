@@ -24,6 +24,17 @@ class Rows:
         Dispersion of each component.
     trials : (rows,) array or None
         Trials behind a proportion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixreg.families import Rows, make_family
+    >>> eta = np.zeros((2, 3))
+    >>> rows = Rows(np.array([0.0, 1.0, 2.0]), eta, np.exp(eta), np.ones((2, 1)), None)
+    >>> make_family("poisson", None, False, 1e-4).log_density(rows).round(2).tolist()[0]
+    [-1.0, -1.0, -1.69]
+    >>> rows.component(0).eta.shape
+    (3,)
     """
 
     y: Array

@@ -40,6 +40,14 @@ class FamilyStatistics:
         and information of the log dispersion of others (m = 2); m = 0 if there
         is none. With several responses (3, d, k, [runs]): score, information and
         size of each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixreg.families import FamilyStatistics
+    >>> sums = FamilyStatistics(np.ones(2), np.ones((2, 1, 1)), np.ones((2, 1)), np.ones((1, 2)))
+    >>> (sums + sums).size.tolist()
+    [2.0, 2.0]
     """
 
     size: Array

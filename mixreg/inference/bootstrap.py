@@ -15,10 +15,9 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from mixreg.errors import InputError
-from mixreg.inference.overlap import Overlap
+from mixreg.inference.aligned import Aligned, AlignedRefit
 from mixreg.inference.replicate import (
     FarReplicate,
-    Refit,
     Replicate,
     check_likelihood,
     drawn,
@@ -28,8 +27,6 @@ from mixreg.inference.replicate import (
     resampled,
 )
 from mixreg.jobs.parallel import run_all
-from mixreg.metrics import best_order
-from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.draws import stack_of
 from mixreg.ppl.inference_data import inference_data
 from mixreg.report.base_results import BaseResults
@@ -38,8 +35,6 @@ from mixreg.table.checks import whole
 
 Array = NDArray[np.float64]
 
-# A component that holds less than this many rows or groups has emptied.
-EMPTY_UNITS = 1.0
 # Replicates that are matched less surely are called ambiguous. On twenty sets of two crossing lines
 # replicates were either above 0.7 or, where signs of slopes had changed, below 0.5;
 # `python -m benchmarks coverage --ambiguous` prints what the choice does to coverage.
@@ -74,6 +69,14 @@ class Bootstrap:
         How sure it is, for each replicate, which of its components is which of the
         fit's: 1 if its labels tell the components apart as the fit's do, 0.5 if two of
         them could as well change places.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+    >>> boot = res.bootstrap(10, n_jobs=1)
+    >>> boot.kind, boot.n, boot.failed
+    ('parametric', 10, 0)
     """
 
     draws: pd.DataFrame
@@ -86,11 +89,29 @@ class Bootstrap:
 
     @property
     def ambiguous(self) -> pd.Series:
-        """Whether a replicate's components could not be matched surely with the fit's."""
+        """Whether a replicate's components could not be matched surely with the fit's.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> int(boot.ambiguous.sum())
+        0
+        """
         return (self.sureness < SURE).rename("ambiguous")
 
     def without_ambiguous(self) -> Bootstrap:
-        """The same without the replicates that could not be matched surely."""
+        """The same without the replicates that could not be matched surely.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> len(boot.without_ambiguous().draws)
+        10
+        """
         kept = ~self.ambiguous
         if kept.sum() < 2:
             raise InputError(
@@ -100,32 +121,88 @@ class Bootstrap:
         return replace(self, draws=self.draws[kept], sureness=self.sureness[kept])
 
     def to_arviz(self, seed: int = 0) -> Any:
-        """The draws as ArviZ data, with the groups and names of `MixRegResults.to_arviz`."""
+        """The draws as ArviZ data, with the groups and names of `MixRegResults.to_arviz`.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> dict(boot.to_arviz().posterior["coef"].sizes)
+        {'chain': 1, 'draw': 10, 'component': 2, 'term': 2}
+        """
         stack = stack_of(self.results.spec.layout, self.draws.to_numpy())
         return inference_data(self.results, stack, 1, seed)
 
     @property
     def failed(self) -> int:
-        """Replicates left out because their fit did not converge or a component emptied."""
+        """Replicates left out because their fit did not converge or a component emptied.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> boot.failed
+        0
+        >>> len(boot.draws) == boot.n - boot.failed
+        True
+        """
         return int(self.reasons.sum())
 
     @property
     def mean(self) -> pd.Series:
-        """Average of the draws."""
+        """Average of the draws.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> round(float(boot.mean["stretchratio[2]"]), 2)
+        1.0
+        """
         return self.draws.mean().rename("mean")
 
     @property
     def bias(self) -> pd.Series:
-        """Average of the draws minus the fit."""
+        """Average of the draws minus the fit.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> bool(abs(boot.bias["stretchratio[2]"]) < 0.01)
+        True
+        """
         return (self.mean - self.params).rename("bias")
 
     @property
     def bse(self) -> pd.Series:
-        """Standard errors: standard deviations of the draws."""
+        """Standard errors: standard deviations of the draws.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> bool(boot.bse["stretchratio[2]"] < boot.bse["stretchratio[1]"])
+        True
+        """
         return self.draws.std().rename("bse")
 
     def cov_params(self) -> pd.DataFrame:
-        """Covariance of the draws."""
+        """Covariance of the draws.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> boot.cov_params().shape
+        (7, 7)
+        """
         return self.draws.cov()
 
     def conf_int(self, alpha: float = 0.05, kind: str = "percentile") -> pd.DataFrame:
@@ -138,6 +215,17 @@ class Bootstrap:
         kind : {"percentile", "normal", "basic"}
             Quantiles of the draws; the fit plus and minus normal quantiles times
             `bse`; or the quantiles mirrored at the fit.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> low, high = boot.conf_int(alpha=0.1).loc["stretchratio[2]"]
+        >>> bool(low < res.params["stretchratio[2]"] < high)
+        True
+        >>> boot.conf_int(kind="normal").shape
+        (7, 2)
         """
         if not 0 < alpha < 1:
             raise InputError(f"alpha must lie between 0 and 1; got {alpha!r}")
@@ -146,7 +234,13 @@ class Bootstrap:
         if kind == "normal":
             half = norm.isf(alpha / 2) * self.bse
             return pd.DataFrame({0: self.params - half, 1: self.params + half})
-        low, high = (self.draws.quantile(q) for q in (alpha / 2, 1 - alpha / 2))
+        # The quantiles that one more draw lies between with probability 1 - alpha; those that
+        # pandas has by default are closer together, and with 150 draws lose 1.3% of coverage.
+        values, ends = self.draws.to_numpy(), (alpha / 2, 1 - alpha / 2)
+        low, high = (
+            pd.Series(each, self.draws.columns)
+            for each in np.quantile(values, ends, axis=0, method="weibull")
+        )
         if kind == "basic":
             low, high = 2 * self.params - high, 2 * self.params - low
         return pd.DataFrame({0: low, 1: high})
@@ -156,6 +250,14 @@ class Bootstrap:
 
         If some replicates could not be matched surely with the fit, a second table has the
         intervals without them.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> boot = res.bootstrap(10, n_jobs=1)
+        >>> print(str(boot.summary()).splitlines()[0].strip())
+        Parametric bootstrap, 10 replicates
         """
         summary = Summary()
         summary.tables.append(self._table(alpha, kind))
@@ -243,6 +345,15 @@ def bootstrap(
     where they are: a row or group of weight w counts Poisson(w) times, by a hash of
     its number and the seed. That is what drawing with replacement comes to where rows
     are many; the number of rows varies by its square root.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> from mixreg.inference.bootstrap import bootstrap
+    >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+    >>> boot = bootstrap(model.fit(), n=10, kind="case", n_jobs=1)
+    >>> boot.draws.shape
+    (10, 7)
     """
     check_likelihood(res, "bootstrap")
     n, seed = whole("n", n, 2), whole("seed", seed, 0)
@@ -297,55 +408,3 @@ def _collect(res: BaseResults, kind: str, found: list[Aligned | str]) -> Bootstr
     draws = pd.DataFrame(np.array([each.vector for each in good]), number, res.spec.param_names)
     sureness = pd.Series([each.sureness for each in good], number, name="sureness")
     return Bootstrap(draws, res.params, kind, len(found), counts, res, sureness)
-
-
-@dataclass(frozen=True)
-class Aligned:
-    """A refit with its components in the order of the fit.
-
-    Attributes
-    ----------
-    vector : array
-        Flat parameters, in the user's units.
-    sureness : float
-        See `LabelProducts.sureness`.
-    """
-
-    vector: Array
-    sureness: float
-
-
-@dataclass(frozen=True)
-class AlignedRefit:
-    """A refit that numbers its components like the fit.
-
-    Attributes
-    ----------
-    refit : Refit
-    """
-
-    refit: Refit
-
-    def __call__(self, replicate: Replicate | FarReplicate) -> Aligned | str:
-        """The refit, or why there is none."""
-        refit = self.refit
-        try:
-            problem = refit.problem(replicate.apply(refit.source))
-        except InputError:
-            return "columns of their rows were dependent or constant"
-        end = refit.best(problem, replicate.seed)
-        if not end.run.converged:
-            return "the fit did not converge"
-        if end.last.soft.count[: problem.k].min() < EMPTY_UNITS:
-            return "a component emptied"
-        return self.aligned(problem.whitening.to_user(end.run.params))
-
-    def aligned(self, params: Parameters) -> Aligned:
-        """The components in the order of the fit."""
-        source, mixture, layout = self.refit.source, self.refit.mixture, self.refit.layout
-        if not mixture.exchangeable or params.k == 1:
-            return Aligned(layout.pack(params), 1.0)
-        both = Parameters.concatenate([self.refit.start.stacked(), params.stacked()])
-        products = source.sweep(Overlap(mixture), both)
-        order = best_order(products.apart())
-        return Aligned(layout.pack(params.permute(order)), products.sureness(order))

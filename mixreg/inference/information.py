@@ -32,7 +32,7 @@ from mixreg.sources.block import Block
 Array = NDArray[np.float64]
 
 # Scores of units that are held at once: more take memory and save no time.
-SCORES = 200_000
+SCORES = 100_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,16 @@ class LRTest:
     p_value : float
     draws : (n,) array
         The statistic in data drawn from the fit with k0 components.
+
+    Examples
+    --------
+    >>> from mixreg import datasets, lr_test, select_k
+    >>> fits = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2]).results
+    >>> test = lr_test(fits[1], fits[2], n=9, n_jobs=1)
+    >>> test.k0, test.k1, round(test.statistic, 1)
+    (1, 2, 272.1)
+    >>> test.draws.shape
+    (9,)
     """
 
     k0: int
@@ -52,7 +62,15 @@ class LRTest:
 
     @property
     def n(self) -> int:
-        """Number of draws."""
+        """Number of draws.
+
+        Examples
+        --------
+        >>> from mixreg import datasets, lr_test, select_k
+        >>> fits = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2]).results
+        >>> lr_test(fits[1], fits[2], n=9, n_jobs=1).n
+        9
+        """
         return len(self.draws)
 
     def __repr__(self) -> str:

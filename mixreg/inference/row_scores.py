@@ -140,19 +140,34 @@ class RowSums:
 def _curves(
     mixture: Mixture, seen: Seen, resp: Array
 ) -> tuple[Array, Array, tuple[Array, Array, Array]]:
-    """`first`, `scale` and `left` of `RowSums`."""
-    family, posterior = mixture.family, seen.posterior[: len(resp)]
-    parts = [family.row_curves(seen.block, seen.params, seen.state, j) for j in range(len(resp))]
-    first, bend, mixed, scale, scale_bend = map(np.array, zip(*parts, strict=True))
-    bend -= first**2
-    bend *= resp
+    """`first`, `scale` and `left` of `RowSums`, with little beside them."""
+    family, posterior, k = mixture.family, seen.posterior[: len(resp)], len(resp)
+    kinds = np.zeros((5 if mixture.scales else 2, *resp.shape))
+    for j in range(k):
+        found = family.row_curves(seen.block, seen.params, seen.state, j)
+        for kind, values in zip(kinds, found, strict=False):
+            kind[j] = values
     if not mixture.scales:
-        return first * posterior, scale, (bend, mixed, scale_bend)
-    unit = family.scale_design(seen.block)[0, 0]
-    mixed -= first * scale
-    scale_bend -= scale**2
-    left = (bend, mixed * resp * unit, scale_bend * resp * unit**2)
-    return first * posterior, scale * posterior * unit, left
+        first, bend = kinds
+        bend -= first**2
+        bend *= resp
+        none = np.empty((k, 0))
+        return np.multiply(first, posterior, out=first), none, (bend, none, none)
+    unit = 1 / family.dispersion_power
+    first, bend, mixed, scale, scale_bend = kinds
+    left = (
+        (bend, first, first, 1),
+        (mixed, first, scale, unit),
+        (scale_bend, scale, scale, unit**2),
+    )
+    for curve, one, other, size in left:
+        curve -= one * other
+        curve *= resp
+        curve *= size
+    first *= posterior
+    scale *= posterior
+    scale *= unit
+    return first, scale, (bend, mixed, scale_bend)
 
 
 def gate_scores(prior: Array, z: Array, j: int) -> Array:

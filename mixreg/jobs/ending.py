@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -182,10 +183,18 @@ def emptied(sums: MixtureStatistics, rows: int) -> NDArray[np.intp]:
 
 
 def revive(
-    source: Source, course: Course, end: RunWithSums, options: Options, rng: np.random.Generator
+    source: Source,
+    mixture: Mixture,
+    again: Callable[[], Course],
+    end: RunWithSums,
+    options: Options,
+    rng: np.random.Generator,
 ) -> tuple[RunWithSums, int]:
-    """Seed components that emptied somewhere else, a few times; keep what is better."""
-    hard, mixture, fit = options.method == "altmin", course.mixture, end.run
+    """Seed components that emptied somewhere else, a few times; keep what is better.
+
+    `again` makes the rows that are looked at.
+    """
+    hard, fit = options.method == "altmin", end.run
     task = HardAssignment(mixture) if hard else SoftAssignment(mixture)
     run = run_altmin if hard else run_em
     least = fit.params.weights[: fit.params.k].min() * source.total_weight
@@ -196,6 +205,7 @@ def revive(
     tries = 0
     while tries < 3 and fit.params.k > 1 and emptied(sums, source.rows).size:
         tries += 1
+        course = again()
         data = course.source
         removed = np.resize(emptied(sums, source.rows), 12)
         starts = swapped(data, mixture, course.whitening, fit.params, removed, rng)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,29 +66,15 @@ def solve(
     has all of them and none was drawn in. With `errors`, sums for standard errors are
     taken too.
     """
-    raw, mixture, k = problem.source, problem.mixture, problem.k
+    raw, mixture = problem.source, problem.mixture
     rng = np.random.default_rng(options.seed)
-    _begin(watch, "search" if k > 1 else "all rows")
-    seen = seen_rows(problem, searched_rows(raw.columns), rng)
-    ladder = make_ladder(problem, seen, rng)
-    tensors: tuple[TensorResult, ...] = ()
-    record: Record | None = None
-    contested = 1
-    if k > 1 and isinstance(options.init, str) and options.init == "auto":
-        effort = replace(options.effort, thorough=options.method != "vb")
-        hunt = _kind_of_search(seen, mixture, effort)(ladder, effort, rng, watch)
-        record = hunt.run() if watch is None else watch.searched(hunt.run, rng)
-        tensors, (starts, contested) = record.tensors, hunt.finalists(record)
-        course = hunt.top
-    else:
-        course = ladder.make(seen.rows, rng)
-        starts = [mixture.prepare(course.whitening.start(k))]
-    if k > 1 and record is None:
-        tensors, starts = _given_starts(course, options, rng)
-    untouched = seen.rows == raw.rows and mixture.background is None
-    source: Source = course.sample if untouched else raw.standard(course.whitening)
+    _begin(watch, "search" if problem.k > 1 else "all rows")
+    course, starts, contested, tensors, record = _searched(problem, options, watch, rng)
+    whitening = course.whitening
+    untouched = course.sample.rows == raw.rows and mixture.background is None
+    source: Source = course.sample if untouched else raw.standard(whitening)
     source = source.without("given")
-    if record is not None and not record.exact and seen.rows < raw.rows:
+    if record is not None and not record.exact and course.sample.rows < raw.rows:
         # A maximum of the sample is one Newton step from that of all rows.
         for i, start in enumerate(starts[:contested]):
             starts[i] = polished(course.sample, source, mixture, start, options.control)
@@ -98,6 +86,11 @@ def solve(
         few = starts if record is None else starts[:1]
         made = [_bayes(source, course, each, options, tensors, record, watch) for each in few]
         return max(made, key=lambda solution: solution.elbo or -np.inf)
+    again: Callable[[], Course] = partial(_course_anew, problem, options)
+    if untouched:
+        again = partial(_same, course)
+    # Samples would be in the way of the passes, and are hardly ever needed again.
+    del course
     if options.resample is not None:
         fit = run_resampled(source, mixture, starts[0], options.resample, rng, watch)
         end, revived = RunWithSums(fit), 0
@@ -108,11 +101,40 @@ def solve(
         fit = best_end(source, mixture, starts, contested, run, control, watch, every)
         fit = settled_numbers(source, mixture, fit, run, options.control)
         end = at_the_maximum(source, mixture, fit)
-        end, revived = revive(source, course, end, options, rng)
+        end, revived = revive(source, mixture, again, end, options, rng)
     _begin(watch, "standard errors" if errors else "last pass")
-    return finish(
-        source, mixture, end, options.method, tensors, record, revived, course.whitening, errors
-    )
+    return finish(source, mixture, end, options.method, tensors, record, revived, whitening, errors)
+
+
+def _searched(
+    problem: Problem, options: Options, watch: Watch | None, rng: np.random.Generator
+) -> tuple[Course, list[Parameters], int, tuple[TensorResult, ...], Record | None]:
+    """Rows that were looked at last, starts, how many of them compete, and how they were found."""
+    mixture, k = problem.mixture, problem.k
+    seen = seen_rows(problem, searched_rows(problem.source.columns), rng)
+    ladder = make_ladder(problem, seen, rng)
+    if k > 1 and isinstance(options.init, str) and options.init == "auto":
+        effort = replace(options.effort, thorough=options.method != "vb")
+        hunt = _kind_of_search(seen, mixture, effort)(ladder, effort, rng, watch)
+        record = hunt.run() if watch is None else watch.searched(hunt.run, rng)
+        starts, contested = hunt.finalists(record)
+        return hunt.top, starts, contested, record.tensors, record
+    course = ladder.make(seen.rows, rng)
+    if k > 1:
+        tensors, starts = _given_starts(course, options, rng)
+        return course, starts, 1, tensors, None
+    return course, [mixture.prepare(course.whitening.start(k))], 1, (), None
+
+
+def _course_anew(problem: Problem, options: Options) -> Course:
+    """Rows as a search looks at them last."""
+    rng = np.random.default_rng(options.seed)
+    seen = seen_rows(problem, searched_rows(problem.source.columns), rng)
+    return make_ladder(problem, seen, rng).make(seen.rows, rng)
+
+
+def _same(course: Course) -> Course:
+    return course
 
 
 def _within(source: Source, course: Course, start: Parameters) -> Parameters:

@@ -23,7 +23,11 @@ from mixreg.table.responses import standard_coordinates
 Array = NDArray[np.float64]
 
 # Maxima of the likelihood that are climbed from; jittered starts of PyMC's, and moves.
-MOST_MAXIMA, JITTERED, MOST_MOVES = 8, 24, 24
+MOST_MAXIMA, JITTERED, MOST_MOVES = 8, 64, 24
+# Rounds of moves, each from the best mode of those before; there is none after one that fails.
+ROUNDS = 6
+# A component that is moved may begin with this share of the dispersion: it then fits few rows.
+NARROW = 1e-3
 # Heights that count as one; orders of components that are all tried.
 SAME, ALL_ORDERS = 1e-4, 4
 # Steps after which climbs from other starts are compared with the best, and those that go on.
@@ -61,7 +65,7 @@ def find_modes(found: Located, seed: int, n_init: int) -> Modes:
     ends = hunt.from_search(found.mixed.parts)
     ends += hunt.from_model()
     ends = hunt.distinct(ends)
-    ends = hunt.distinct([*ends, *hunt.from_moves(ends[0])])
+    ends = hunt.improved(ends)
     if found.graphs.offset is not None:
         # The search knew nothing of an offset that varies: let it look again at the best one.
         ends = hunt.distinct([*ends, *hunt.from_search(hunt.with_offset(ends[0]))])
@@ -134,14 +138,23 @@ class Hunt:
     def from_model(self) -> list[Climb]:
         """Climbs from where PyMC would begin."""
         size = len(self.surface.start)
-        count = min(JITTERED, 2 * self.n_init)
+        count = min(JITTERED, 4 * self.n_init)
         jittered = [self.surface.start + self.rng.uniform(-1, 1, size) for _ in range(count)]
         return self.promising(jittered)
+
+    def improved(self, ends: list[Climb]) -> list[Climb]:
+        """Rounds of moves, as long as they find a better mode."""
+        for _ in range(ROUNDS):
+            before, ends = ends[0], self.distinct([*ends, *self.from_moves(ends[0])])
+            if ends[0] is before:
+                break
+        return ends
 
     def from_moves(self, best: Climb) -> list[Climb]:
         """Climbs from changes of the best mode, the most promising to the end."""
         params = self.matching.parameters(best.vector)
-        starts = list(moved(params, self.rng, min(MOST_MOVES, 2 * self.n_init)))
+        wide = self.surface.found.mixed.parts.family.dispersion_name is not None
+        starts = list(moved(params, self.rng, min(MOST_MOVES, 2 * self.n_init), wide))
         near = [self.matching.matched(start, best.vector) for start in starts]
         return self.promising([each.vector for each in near])
 
@@ -228,8 +241,10 @@ def first_orders(params: Parameters) -> Iterator[list[int]]:
         yield order[::-1]
 
 
-def moved(params: Parameters, rng: np.random.Generator, count: int) -> Iterator[Parameters]:
-    """A component given up, and another split in two; or all of them shaken."""
+def moved(
+    params: Parameters, rng: np.random.Generator, count: int, wide: bool
+) -> Iterator[Parameters]:
+    """A component given up, and another split in two, maybe unevenly; or all of them shaken."""
     k = params.k
     pairs = [(i, j) for i in range(k) for j in range(k) if i != j]
     chosen = rng.permutation(len(pairs))[:count]
@@ -242,6 +257,10 @@ def moved(params: Parameters, rng: np.random.Generator, count: int) -> Iterator[
         dispersion[left] = dispersion[split]
         gating[left] = gating[split]
         yield Parameters(coef, dispersion, gating)
+        if wide:
+            narrow = dispersion.copy()
+            narrow[left] *= NARROW
+            yield Parameters(coef, narrow, gating)
     for _ in range(max(0, min(4, count - len(chosen)))):
         shaken = params.coef + rng.standard_normal(params.coef.shape)
         yield Parameters(shaken, params.dispersion, params.gating)

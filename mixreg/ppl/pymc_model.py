@@ -69,7 +69,7 @@ def add_mixture(
     signature = "(k,p),(k),(c,q)"
     if at.offset is not None:
         inputs, signature = [*inputs, at.offset], signature + ",(m)"
-    variable: Any = MixtureVariable(mixed, signature=signature + "->(n)")(*inputs)
+    variable = MixtureVariable(mixed, signature=signature + "->(n)").responses(inputs)
     dims = None
     if parts.groups is None:
         # Log densities are those of groups, where there are some: not along the rows.

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc.logprob.abstract import _logprob
@@ -49,6 +50,15 @@ class MixtureVariable(RandomVariable):
     ) -> None:
         self.mixed = mixed
         super().__init__(name=name, signature=signature, dtype=dtype, inplace=inplace)
+
+    def responses(self, inputs: Sequence[Any]) -> Any:
+        """The responses, given the graphs of some parameters.
+
+        With a generator of their own, which PyMC seeds; from PyTensor 3 on a call without one,
+        or one that does not ask for the generator after it, warns.
+        """
+        rng = pytensor.shared(np.random.default_rng())
+        return self.make_node(rng, None, *inputs).default_output()
 
     def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> Any:
         return (pt.constant(np.int64(self.mixed.parts.nobs)),)

@@ -97,13 +97,30 @@ class Comparison:
         return lines
 
     def to_html(self, path: Any = None) -> str:
-        """A table in HTML, with no style of its own; written to a file if `path` is given."""
+        """A table in HTML, with no style of its own; written to a file if `path` is given.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, compare, datasets
+        >>> tone = datasets.tonedata()
+        >>> fits = [MixReg.from_formula("tuned ~ stretchratio", tone, k=k).fit() for k in (1, 2)]
+        >>> compare(*fits).to_html().splitlines()[0]
+        '<table>'
+        """
         return _written(self._html(styled=False), path)
 
     def to_word(self, path: Any = None) -> str:
         """A page of HTML that Word opens, and that can be pasted into it.
 
         Styles stand in the cells, where Word reads them; name the file `.doc` or `.html`.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, compare, datasets
+        >>> tone = datasets.tonedata()
+        >>> fits = [MixReg.from_formula("tuned ~ stretchratio", tone, k=k).fit() for k in (1, 2)]
+        >>> compare(*fits).to_word()[:12]
+        '<html><head>'
         """
         head = '<html><head><meta charset="utf-8"></head>'
         body = '<body style="font-family:Calibri,Arial,sans-serif;font-size:10pt">'
@@ -134,7 +151,16 @@ class Comparison:
         return f"<table{border}>\n{body}\n</table>\n<p>{escape(self.note)}</p>"
 
     def to_latex(self, path: Any = None) -> str:
-        """A table in LaTeX, for the package booktabs."""
+        """A table in LaTeX, for the package booktabs.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, compare, datasets
+        >>> tone = datasets.tonedata()
+        >>> fits = [MixReg.from_formula("tuned ~ stretchratio", tone, k=k).fit() for k in (1, 2)]
+        >>> compare(*fits).to_latex().splitlines()[0].lstrip(chr(92))
+        'begin{tabular}{lrrr}'
+        """
         columns = len(self.table.columns)
         fits = [rf"\multicolumn{{{n}}}{{c}}{{{_latex(fit)}}}" for fit, n in self._spans.items()]
         heads = [_latex(str(s)) for s in self.table.columns.get_level_values(1)]
@@ -152,7 +178,16 @@ class Comparison:
         return _written("\n".join(out), path)
 
     def to_great_table(self) -> Any:
-        """The same as an object of the package great-tables, to be styled further."""
+        """The same as an object of the package great-tables, to be styled further.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, compare, datasets
+        >>> tone = datasets.tonedata()
+        >>> fits = [MixReg.from_formula("tuned ~ stretchratio", tone, k=k).fit() for k in (1, 2)]
+        >>> type(compare(*fits).to_great_table()).__name__
+        'GT'
+        """
         try:
             from great_tables import GT
         except ImportError as error:

@@ -58,6 +58,16 @@ class Diagnostics:
     linear : bool
         Whether the moments are those of the response itself, or of its stand-in
         on the scale of the linear predictor (families other than the Gaussian).
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+    >>> found = res.diagnostics
+    >>> found.n, found.p, found.k
+    (150, 2, 2)
+    >>> found.identifiable, found.certified, found.search.starts > 0
+    (True, False, True)
     """
 
     n: int
@@ -85,12 +95,30 @@ class Diagnostics:
 
     @property
     def gap(self) -> float:
-        """sigma_k minus the next eigenvalue's size: room between signal and noise."""
+        """sigma_k minus the next eigenvalue's size: room between signal and noise.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg
+        >>> from mixreg.simulate import mixed_linear_equations
+        >>> data = mixed_linear_equations(n=900, p=5, k=2, seed=0)
+        >>> found = MixReg(data.y, data.X, k=2).fit().diagnostics
+        >>> found.gap > 0
+        True
+        """
         return self.sigma_k - abs(self.sigma_next)
 
     @property
     def gaussian(self) -> bool:
-        """Whether the design is near enough to Gaussian for the moments."""
+        """Whether the design is near enough to Gaussian for the moments.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> res.diagnostics.gaussian, round(res.diagnostics.kurtosis, 1)
+        (True, 0.8)
+        """
         return self.skewness <= SKEWED and self.kurtosis <= HEAVY
 
     def __str__(self) -> str:

@@ -46,6 +46,16 @@ class SearchReport:
         Moves tried against the leader, and kept.
     levels : tuple of int
         Rows of each level of the search.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+    >>> search = res.diagnostics.search
+    >>> search.levels, sum(search.hits) <= search.starts
+    ((150,), True)
+    >>> bool(0 <= search.chance <= 1)
+    True
     """
 
     starts: int

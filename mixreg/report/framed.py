@@ -97,12 +97,32 @@ class Framed(BaseResults):
         """Expected response of each row, components weighted by class probabilities.
 
         A Series; with several responses a DataFrame. It is what `predict()` gives.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> res.fittedvalues.head(2).round(3).tolist()
+        [1.668, 1.693]
+        >>> res.fittedvalues.equals(res.predict())
+        True
         """
         return residuals.fitted_values(self)
 
     @property
     def resid(self) -> Any:
-        """Response less `fittedvalues`; for other kinds see `residuals`."""
+        """Response less `fittedvalues`; for other kinds see `residuals`.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> tone = datasets.tonedata()
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+        >>> res.resid.head(2).round(3).tolist()
+        [-0.207, -0.286]
+        >>> bool((res.resid + res.fittedvalues - tone["tuned"]).abs().max() < 1e-12)
+        True
+        """
         return residuals.residuals(self, "response", "mixture", 0)
 
     def residuals(self, kind: str = "response", by: str = "mixture", seed: int = 0) -> Any:
@@ -233,6 +253,8 @@ class Framed(BaseResults):
         >>> tone = datasets.tonedata()
         >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
         >>> model = res.to_marginaleffects(tone)
+        >>> model.get_coef().round(2).tolist()[:2]
+        [1.56, 0.22]
         """
         return marginal_model(self, data, which)
 

@@ -43,6 +43,17 @@ class Prediction:
         Of `summary_frame`.
     families : tuple of (Family, slice)
         The family of some of the predictions, on the scale of whose link intervals are made.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> tone = datasets.tonedata()
+    >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+    >>> found = res.get_prediction(tone.head(2))
+    >>> found.predicted_mean.round(2).tolist()
+    [1.67, 1.69]
+    >>> found.se.shape
+    (2,)
     """
 
     predicted_mean: Array
@@ -51,14 +62,35 @@ class Prediction:
     families: tuple[tuple[Family, slice], ...]
 
     def conf_int(self, alpha: float = 0.05) -> Array:
-        """Intervals that cover 1 - alpha, (m, 2), made on the scale of the link."""
+        """Intervals that cover 1 - alpha, (m, 2), made on the scale of the link.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> tone = datasets.tonedata()
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+        >>> res.get_prediction(tone.head(2)).conf_int().round(2).tolist()
+        [[1.6, 1.73], [1.63, 1.76]]
+        """
         ends = np.empty((len(self.se), 2))
         for family, where in self.families:
             ends[where] = _ends(family, self.predicted_mean[where], self.se[where], alpha)
         return ends
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, as in statsmodels."""
+        """Columns mean, mean_se, mean_ci_lower, mean_ci_upper, as in statsmodels.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> tone = datasets.tonedata()
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
+        >>> frame = res.get_prediction(tone.head(2)).summary_frame()
+        >>> frame.columns.tolist()
+        ['mean', 'mean_se', 'mean_ci_lower', 'mean_ci_upper']
+        >>> frame.loc[0].round(2).tolist()
+        [1.67, 0.03, 1.6, 1.73]
+        """
         ends = self.conf_int(check_alpha(alpha))
         columns = {
             "mean": self.predicted_mean,

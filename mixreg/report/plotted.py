@@ -155,7 +155,8 @@ class Plotted(Framed):
         --------
         >>> from mixreg import MixReg, datasets
         >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
-        >>> ax = res.plot_search()
+        >>> len(res.plot_search().get_xlabel()) > 0
+        True
         """
         return search_plot.plot_search(self, ax)
 
@@ -179,7 +180,8 @@ class Plotted(Framed):
         >>> from mixreg import MixReg, datasets
         >>> tone = datasets.tonedata()
         >>> res = MixReg.from_formula("tuned ~ stretchratio", tone, k=2).fit()
-        >>> ax = res.plot_profile(tone)
+        >>> [label.get_text() for label in res.plot_profile(tone).get_yticklabels()]
+        ['stretchratio', 'tuned']
         """
         return profile_plot.plot_profile(self, data, variables, ax)
 
@@ -228,10 +230,12 @@ class Plotted(Framed):
         Examples
         --------
         >>> from mixreg import MixReg, datasets
-        >>> camera = datasets.camera()
+        >>> camera = datasets.camera().head(1600)
         >>> choice = {"family": "choice", "choice_set": "task", "groups": "id"}
         >>> model = MixReg.from_formula("chosen ~ canon + price", camera, k=1, **choice)
         >>> ax = model.fit().plot_shares(camera.head(5), labels=list("ABCDE"))
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['A', 'B', 'C', 'D', 'E']
         """
         return choice_plot.plot_shares(self, new, labels, ax)
 
@@ -255,10 +259,12 @@ class Plotted(Framed):
         Examples
         --------
         >>> from mixreg import MixReg, datasets
-        >>> camera = datasets.camera()
+        >>> camera = datasets.camera().head(1600)
         >>> choice = {"family": "choice", "choice_set": "task", "groups": "id"}
         >>> model = MixReg.from_formula("chosen ~ canon + price", camera, k=1, **choice)
         >>> ax = model.fit().plot_wtp("price")
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['canon']
         """
         return choice_plot.plot_wtp(self, price, terms, alpha, ax)
 
@@ -283,6 +289,7 @@ class Plotted(Framed):
         --------
         >>> from mixreg import MixReg, datasets
         >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
-        >>> ax = res.plot_tensor()
+        >>> res.plot_tensor().get_xlabel()
+        'eigenvalue, by size'
         """
         return tensor_plot.plot_tensor(self, whole("seed", seed, 0), ax)

@@ -32,10 +32,27 @@ METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bay
 
 
 class Sections(Summary):
-    """Tables with titles, which LaTeX shows too: statsmodels' own joins tables without them."""
+    """Tables with titles, which LaTeX shows too: statsmodels' own joins tables without them.
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+    >>> summary = res.summary()
+    >>> [table.title for table in summary.tables]
+    ['Mixture of Linear Regressions', 'Mixing weights and segments', 'Component 1', 'Component 2']
+    """
 
     def as_latex(self) -> str:
-        """One tabular a table, below its title."""
+        """One tabular a table, below its title.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> res.summary().as_latex().count("begin{tabular}")
+        4
+        """
         parts = [_latex_section(table) for table in self.tables]
         notes = "" if self.extra_txt is None else _latex_text(self.extra_txt)
         body = "\n\n".join([*parts, notes.replace("\n", " \\newline\n ")])

@@ -46,9 +46,6 @@ MOMENTS_EACH, MOMENT_ROWS = 500, 30_000
 TENSORS, TENSOR_ROWS = 1, 10_000
 # A maximum is clearly worse if it is so by this many standard errors.
 CLEARLY = 3.0
-# Moves that a leader whom few starts reached must hold against, where the rows of a sample tell
-# it from all others (`scale --only growth`, k = 10 and 20).
-MOVES_ALONE = 16
 # Most maxima of a sample that climb to all rows where its starts disagree, and most
 # rows on which they are challenged.
 PROMOTED, WIDE_ROWS = 5, 100_000

@@ -41,7 +41,6 @@ from mixreg.search.constants import (
     MOST_NEAR,
     MOST_OPEN,
     MOVE_COST,
-    MOVES_ALONE,
     NEAR,
     NEARLY_ALL,
     PARENTS,
@@ -99,8 +98,9 @@ class Search(Rounds):
             patience = min(self.effort.patience(course.k), self.short_patience(agreed))
             maxima = self.explore(course, self.ranked(course, maxima), patience)
         elif course is not self.top and self.is_alone(course, maxima):
+            # Moves on so few rows would chase maxima that only these rows have; starts on more
+            # rows challenge the leader instead.
             self.alone = True
-            maxima = self.explore(course, self.ranked(course, maxima), MOVES_ALONE)
         else:
             if course is not self.top:
                 wide = self.course(self.ladder.wide)

@@ -63,11 +63,25 @@ class TensorStart:
                 raise InputError(f"{name} must be at least 1, or None for the paper's; got {value}")
 
     def starts_for(self, k: int) -> int:
-        """L for k components."""
+        """L for k components.
+
+        Examples
+        --------
+        >>> from mixreg import TensorStart
+        >>> TensorStart().starts_for(3), TensorStart(n_starts=50).starts_for(3)
+        (1800, 50)
+        """
         return 200 * k**2 if self.n_starts is None else self.n_starts
 
     def iterations_for(self, k: int) -> int:
-        """N for k components."""
+        """N for k components.
+
+        Examples
+        --------
+        >>> from mixreg import TensorStart
+        >>> TensorStart().iterations_for(3), TensorStart(n_iter=15).iterations_for(3)
+        (22, 15)
+        """
         return max(10, round(20 * np.log(k))) if self.n_iter is None else self.n_iter
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from operator import add
 from typing import Any, Protocol, Self, TypeVar
 
@@ -278,9 +278,15 @@ def swept(blocks: Iterable[Any], task: Task[T], params: Any = None) -> T | None:
 
 
 def added(results: Iterable[T | None]) -> T | None:
-    """The sum of some results, in order; None stands for a block without units."""
-    there = [result for result in results if result is not None]
-    return reduce(add, there) if there else None
+    """The sum of some results, in order; None stands for a block without units.
+
+    No more than one of them is held beside the sum.
+    """
+    total: T | None = None
+    for result in results:
+        if result is not None:
+            total = result if total is None else add(total, result)
+    return total
 
 
 def _add_up(task: Task[T], params: Any, blocks: Sequence[Any]) -> T | None:

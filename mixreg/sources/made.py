@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 # rows takes 5% longer (`python -m benchmarks memory` prints what it takes instead).
 KEPT_BYTES = 32_000_000
 # Beside larger data, what is kept of a sample may take this share of them.
-KEPT_SHARE = 0.125
+KEPT_SHARE = 0.1
 # Rows that are made at once.
 PIECE_ROWS = 4_096
 
@@ -32,14 +32,14 @@ class MadeRows:
     Attributes
     ----------
     given : (n, p) array
-    picked : (rows,) int array or None
+    picked : (rows,) int32 or int64 array or None
         Rows of the matrix; None means all of them.
     basis : (p, p) array or None
         What they are multiplied by; None means nothing.
     """
 
     given: Array
-    picked: NDArray[np.intp] | None = None
+    picked: NDArray[np.integer] | None = None
     basis: Array | None = None
 
     @property
@@ -90,10 +90,11 @@ def kept_if_small(rows: MadeRows) -> Rows:
     return rows if is_large(rows, rows.given.nbytes) else rows.whole()
 
 
-def picked(x: Rows, rows: NDArray[np.intp]) -> Rows:
+def picked(x: Rows, rows: NDArray[np.integer]) -> Rows:
     """Some rows, by their numbers."""
     if isinstance(x, np.ndarray):
-        made = MadeRows(x, rows)
+        # Numbers are held beside the rows as long as these: half as long where they fit.
+        made = MadeRows(x, rows.astype(np.int32) if len(x) < 2**31 else rows)
         # A sample of large data is on its way to standard coordinates, which copy a small one.
         return made if is_large(x, x.nbytes) else made.whole()
     return kept_if_small(replace(x, picked=rows if x.picked is None else x.picked[rows]))

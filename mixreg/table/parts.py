@@ -34,6 +34,25 @@ class ModelParts:
     Attributes
     ----------
     spec : Spec
+
+    Examples
+    --------
+    >>> from mixreg import MixReg, datasets
+    >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+    >>> model
+    <MixReg: tuned ~ stretchratio, k=2, n=150>
+    >>> MixReg.from_spec(model.spec).has_rows
+    False
+    >>> model.design.terms, [each.name for each in model.responses]
+    (('Intercept', 'stretchratio'), ['tuned'])
+    >>> model.layout.size == len(model.data.param_names)
+    True
+    >>> model.mixture.gate.constant, model.gate_design is None
+    (True, True)
+    >>> model.source is model.rows.source, model.given.rows, model.problem().k
+    (True, 150, 2)
+    >>> model.whitening.linear is None, type(model.units).__name__
+    (True, 'Units')
     """
 
     spec: Spec
@@ -53,7 +72,15 @@ class ModelParts:
         return f"<{type(self).__name__}: {asked}, k={self.k}, {rows}>"
 
     def with_k(self, k: int) -> Self:
-        """The same model with another number of components; the rows are shared."""
+        """The same model with another number of components; the rows are shared.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.with_k(3).k, model.k
+        (3, 2)
+        """
         k = check_k(k, self.source)
         spec = self.spec.with_k(k)
         check_rows(spec.layout, self.source, spec.family)
@@ -61,7 +88,15 @@ class ModelParts:
         return self.from_spec(spec, self.rows)
 
     def without_rows(self) -> Self:
-        """The same model with its rows let go."""
+        """The same model with its rows let go.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.without_rows()
+        <MixReg: tuned ~ stretchratio, k=2, rows gone>
+        """
         return self.from_spec(self.spec)
 
     def problem(self) -> Problem:
@@ -74,7 +109,15 @@ class ModelParts:
 
     @property
     def k(self) -> int:
-        """Number of components."""
+        """Number of components.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.k
+        2
+        """
         return self.spec.k
 
     @property
@@ -89,7 +132,15 @@ class ModelParts:
 
     @property
     def family(self) -> Family:
-        """The family."""
+        """The family.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.family.name, model.family.link_name
+        ('gaussian', 'identity')
+        """
         return self.spec.family
 
     @property
@@ -109,32 +160,80 @@ class ModelParts:
 
     @property
     def noise(self) -> bool:
-        """Whether there is a background component."""
+        """Whether there is a background component.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.noise
+        False
+        """
         return self.spec.noise
 
     @property
     def groups_name(self) -> Any:
-        """Name of the column that names the groups."""
+        """Name of the column that names the groups.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("yn ~ x", datasets.npreg(), k=2, groups="id2")
+        >>> model.groups_name
+        'id2'
+        """
         return self.spec.groups_name
 
     @property
     def endog_names(self) -> str:
-        """Name of the response."""
+        """Name of the response.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.endog_names
+        'tuned'
+        """
         return self.spec.endog_names
 
     @property
     def response_names(self) -> list[str]:
-        """Names of all responses."""
+        """Names of all responses.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula(["yn ~ x", "yp ~ x"], datasets.npreg(), k=2)
+        >>> model.response_names
+        ['yn', 'yp']
+        """
         return self.spec.response_names
 
     @property
     def exog_names(self) -> list[str]:
-        """Names of the regressors."""
+        """Names of the regressors.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.exog_names
+        ['Intercept', 'stretchratio']
+        """
         return self.spec.exog_names
 
     @property
     def param_names(self) -> list[str]:
-        """Names of the free parameters, `term[component]`."""
+        """Names of the free parameters, `term[component]`.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.param_names[:3]
+        ['Intercept[1]', 'stretchratio[1]', 'log(sigma)[1]']
+        """
         return self.spec.param_names
 
     @property
@@ -146,7 +245,15 @@ class ModelParts:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the rows are here."""
+        """Whether the rows are here.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.has_rows, model.without_rows().has_rows
+        (True, False)
+        """
         return self._rows is not None
 
     @property
@@ -176,17 +283,44 @@ class ModelParts:
 
     @property
     def index(self) -> pd.Index:
-        """Labels of the rows."""
+        """Labels of the rows.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.index[:3].tolist()
+        [0, 1, 2]
+        """
         return self.rows.names.index
 
     @property
     def groups(self) -> pd.Index | None:
-        """Names of the groups."""
+        """Names of the groups.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("yn ~ x", datasets.npreg(), k=2, groups="id2")
+        >>> model.groups[:3].tolist()
+        [1, 2, 3]
+        """
         return self.rows.names.groups
 
     @property
     def kept(self) -> NDArray[np.bool_]:
-        """Which of the rows given are used."""
+        """Which of the rows given are used.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mixreg import MixReg
+        >>> y, x = np.arange(30.0) % 7, np.column_stack([np.ones(30), np.arange(30.0)])
+        >>> y[0] = np.nan
+        >>> model = MixReg(y, x, k=2)
+        >>> model.kept[:3].tolist()
+        [False, True, True]
+        """
         return self.rows.names.kept
 
     @property
@@ -196,7 +330,17 @@ class ModelParts:
 
     @property
     def offset(self) -> Array | None:
-        """Known part of the (first) linear predictor, in the user's order."""
+        """Known part of the (first) linear predictor, in the user's order.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> faults = datasets.fabricfault()
+        >>> asked = {"k": 2, "family": "poisson", "exposure": "Length"}
+        >>> model = MixReg.from_formula("Faults ~ 1", faults, **asked)
+        >>> model.offset.shape
+        (32,)
+        """
         if not self.given.has("offset"):
             return None
         found = np.atleast_2d(per_unit(self.given, offsets))
@@ -204,10 +348,26 @@ class ModelParts:
 
     @property
     def nobs(self) -> int:
-        """Number of rows (of the data: several responses of a row count once)."""
+        """Number of rows (of the data: several responses of a row count once).
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2)
+        >>> model.nobs
+        150
+        """
         return self.source.rows
 
     @property
     def ngroups(self) -> int | None:
-        """Number of groups, or None."""
+        """Number of groups, or None.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> model = MixReg.from_formula("yn ~ x", datasets.npreg(), k=2, groups="id2")
+        >>> model.nobs, model.ngroups
+        (200, 50)
+        """
         return self.source.units if self.source.has("starts") else None

@@ -30,7 +30,8 @@ def plot_shares(res: BaseResults, new: Any, labels: Any, ax: Any) -> Any:
     apart = offsets(len(res.alive), 0.44)
     for j, shift in zip(res.alive, apart, strict=True):
         seen = look(j)
-        style = {"color": seen.colour, "marker": seen.mark, "linestyle": "none"}
+        # Marks at the edge are drawn whole: a share of nearly 0 is a share like others.
+        style = {"color": seen.colour, "marker": seen.mark, "linestyle": "none", "clip_on": False}
         label = f"{seen.name} ({res.weights.loc[j]:.0%})"
         ax.plot(by_segment[j], place + shift, markersize=7, label=label, zorder=3, **style)
     dress(ax, "Shares", "share of choices", "", grid="x")

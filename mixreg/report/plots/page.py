@@ -11,7 +11,7 @@ from mixreg.errors import NotAvailableError
 from mixreg.report.base_results import BaseResults
 from mixreg.report.plots.coefficient_plot import plot_coefficients
 from mixreg.report.plots.component_plot import plot_components
-from mixreg.report.plots.posterior_plot import BINS, plot_posterior
+from mixreg.report.plots.posterior_plot import BINS, columns_of, plot_posterior
 from mixreg.report.plots.residual_plot import MOST_ROWS, draw_quantiles
 from mixreg.report.plots.search_plot import plot_search
 from mixreg.report.plots.style import caption, new_figure, panels, sampled
@@ -29,7 +29,6 @@ def plot(res: BaseResults, figure: Any) -> NDArray[Any]:
     page = new_figure((13.0, 8.5)) if figure is None else figure
     corners = page.subfigures(2, 2, wspace=0.03, hspace=0.05).ravel()
     classes = len(res.alive) + res.spec.noise
-    columns = min(classes, 4 if classes > 6 else 3)
     first = corners[0].subplots()
     if res.spec.family.takes_sets and res.fitted.search is not None:
         made = [plot_search(res, first)]
@@ -39,7 +38,7 @@ def plot(res: BaseResults, figure: Any) -> NDArray[Any]:
     else:
         made = [plot_components(res, None, None, first)]
     made.append(plot_coefficients(res, None, False, 0.95, corners[1].subplots()))
-    made += list(plot_posterior(res, BINS, panels(corners[2], classes, columns)))
+    made += list(plot_posterior(res, BINS, panels(corners[2], classes, columns_of(classes))))
     made.append(_quantiles(res, corners[3].subplots()))
     return np.array(made, dtype=object)
 

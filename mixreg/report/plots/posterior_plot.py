@@ -57,6 +57,13 @@ def counted(res: BaseResults, bins: int) -> Array:
     return res.model.source.sweep(Standardised(task, fitted.whitening), fitted.standard)
 
 
+def columns_of(count: int) -> int:
+    """In how many columns so many rootograms stand: four of them as two by two."""
+    if count == 4:
+        return 2
+    return min(count, 4 if count > 6 else 3)
+
+
 def plot_posterior(res: BaseResults, bins: int, axes: Any) -> NDArray[Any]:
     """Draw a rootogram for each component; see `MixRegResults.plot_posterior`."""
     if not isinstance(bins, int) or isinstance(bins, bool) or bins < 2:
@@ -64,7 +71,7 @@ def plot_posterior(res: BaseResults, bins: int, axes: Any) -> NDArray[Any]:
     counts = counted(res, bins)
     shown = [(i, j) for i, j in enumerate(res.classes) if j == 0 or j in res.alive]
     count = len(shown)
-    made = several_axes(axes, count, (3.2, 2.4), min(count, 4 if count > 6 else 3))
+    made = several_axes(axes, count, (3.2, 2.4), columns_of(count))
     top = np.sqrt(counts.max()) * 1.06 or 1.0
     left = np.arange(bins) / bins
     for ax, (i, j) in zip(made, shown, strict=True):

@@ -32,7 +32,8 @@ def plot_search(res: BaseResults, ax: Any) -> Any:
         # Marks on the axis are drawn whole; none at all would have no place in a layout.
         hollow = {"color": MUTED, "markerfacecolor": "white", "markersize": 6}
         ax.plot(behind[moved], hits[moved], "o", zorder=3, clip_on=False, **hollow)
-    ax.plot(behind[:1], hits[:1], "D", color=STRONG, markersize=9, zorder=4, clip_on=False)
+    best = {"color": STRONG, "markerfacecolor": "white" if moved[0] else STRONG, "markersize": 9}
+    ax.plot(behind[:1], hits[:1], "D", zorder=4, clip_on=False, **best)
     ax.annotate(
         "winner",
         (behind[0], hits[0]),

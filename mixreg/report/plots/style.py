@@ -53,7 +53,8 @@ class Look(NamedTuple):
 def look(component: Any) -> Look:
     """How a component is drawn, by its number; 0 is the background."""
     if component == 0:
-        return Look(BACKGROUND, ".", (0, (1, 2)), "noise")
+        # A star is as large as the marks of components; a dot would hardly be seen.
+        return Look(BACKGROUND, "*", (0, (1, 2)), "noise")
     j = int(component) - 1
     # Nine marks and eight colours: no two of 72 components are alike.
     colour, mark = COLOURS[j % len(COLOURS)], MARKS[j % len(MARKS)]

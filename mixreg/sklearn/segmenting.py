@@ -1,10 +1,4 @@
-"""Mixtures of regressions as scikit-learn has estimators: pipelines, cross-validation, grid search.
-
-There, `predict_proba` is for classes: a regressor must not have it, and a classifier's means its
-classes. Probabilities of segments are `segment_proba` in both.
-
-Needs scikit-learn: `pip install 'mixreg[sklearn]'`.
-"""
+"""What both estimators for scikit-learn share: the fit, segments, and predictions of each."""
 
 from __future__ import annotations
 
@@ -15,15 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.linalg import qr
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    RegressorMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from mixreg.errors import InputError, InputWarning
@@ -36,7 +23,7 @@ Array = NDArray[np.float64]
 DEPENDENT = 1e-9
 
 
-class _Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What both estimators share: the fit, segments, and predictions of each of them."""
 
     result_: Any
@@ -152,6 +139,16 @@ class _Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Returns
         -------
         (n, k) array, or a frame after `set_output(transform="pandas")`.
+
+        Examples
+        --------
+        >>> from mixreg import datasets
+        >>> from mixreg.sklearn import MixtureRegressor
+        >>> tones = datasets.tonedata()
+        >>> X, y = tones[["stretchratio"]], tones["tuned"]
+        >>> model = MixtureRegressor(k=2).fit(X, y)
+        >>> model.transform(X.head(2)).round(2).tolist()
+        [[1.85, 1.35], [1.87, 1.4]]
         """
         return self._predict(self._new(X), "component")
 
@@ -164,6 +161,18 @@ class _Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         y : (n,) array, optional
             Responses. Without them nothing is known of a row but its concomitants,
             and probabilities are the mixing weights.
+
+        Examples
+        --------
+        >>> from mixreg import datasets
+        >>> from mixreg.sklearn import MixtureRegressor
+        >>> tones = datasets.tonedata()
+        >>> X, y = tones[["stretchratio"]], tones["tuned"]
+        >>> model = MixtureRegressor(k=2).fit(X, y)
+        >>> model.segment_proba(X.head(1)).round(2).tolist()
+        [[0.63, 0.37]]
+        >>> model.segment_proba(X.head(2), y.head(2)).round(2).tolist()
+        [[1.0, 0.0], [0.01, 0.99]]
         """
         X = self._new(X)
         if y is not None:
@@ -173,7 +182,18 @@ class _Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return self._predict(X, "posterior", y)
 
     def predict_segment(self, X: Any, y: Any = None) -> NDArray[np.intp]:
-        """Most likely segment of each row, from 1 as in `labels_`."""
+        """Most likely segment of each row, from 1 as in `labels_`.
+
+        Examples
+        --------
+        >>> from mixreg import datasets
+        >>> from mixreg.sklearn import MixtureRegressor
+        >>> tones = datasets.tonedata()
+        >>> X, y = tones[["stretchratio"]], tones["tuned"]
+        >>> model = MixtureRegressor(k=2).fit(X, y)
+        >>> model.predict_segment(X.head(3), y.head(3)).tolist()
+        [1, 2, 2]
+        """
         return np.asarray(self.segment_proba(X, y).argmax(axis=1) + 1)
 
     def _numbers(self, y: Any) -> Array:
@@ -181,206 +201,6 @@ class _Mixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _family(self) -> Any:
         raise NotImplementedError
-
-
-class MixtureRegressor(RegressorMixin, _Mixture):
-    """A mixture of regressions as a scikit-learn regressor.
-
-    Parameters
-    ----------
-    k : int
-        Number of segments. Where rows are too few for it, fewer are fitted, with
-        a warning (`k_`).
-    family, link, equal_variance
-        As in `MixReg`; not "choice".
-    concomitant : "all" or list, optional
-        Columns of X on which the probabilities of segments depend. Without them,
-        `predict` averages segments by their weights.
-    method, init, n_init, max_iter, tol, cov_type
-        As in `MixReg.fit`; the search is shorter, because folds and grids fit many
-        times, and standard errors are left out by default.
-    fit_intercept : bool
-    random_state : int, RandomState or None
-        None is as good as 0: fits do not differ from call to call.
-
-    Attributes
-    ----------
-    result_ : MixRegResults
-        The fit, with `summary()` and all else.
-    k_ : int
-    coef_ : (k, p) array
-        0 for columns that others make up.
-    intercept_, weights_ : (k,) arrays
-    labels_ : (n,) array
-        Segment of each row, from 1.
-
-    Examples
-    --------
-    >>> from mixreg import datasets
-    >>> from mixreg.sklearn import MixtureRegressor
-    >>> tones = datasets.tonedata()
-    >>> model = MixtureRegressor(k=2).fit(tones[["stretchratio"]], tones["tuned"])
-    >>> model.coef_.round(2).ravel().tolist()
-    [0.22, 1.0]
-    """
-
-    def __init__(
-        self,
-        k: int = 2,
-        *,
-        family: Any = "gaussian",
-        link: Any = None,
-        concomitant: Any = None,
-        equal_variance: bool = False,
-        fit_intercept: bool = True,
-        method: str = "em",
-        init: Any = "auto",
-        n_init: int = 4,
-        max_iter: int = 1000,
-        tol: float = 1e-10,
-        cov_type: str = "none",
-        random_state: Any = None,
-    ) -> None:
-        self.k = k
-        self.family = family
-        self.link = link
-        self.concomitant = concomitant
-        self.equal_variance = equal_variance
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cov_type = cov_type
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Find the segments.
-
-        Parameters
-        ----------
-        X : (n, p) array or frame
-        y : (n,) array
-        sample_weight : (n,) array, optional
-            Case weights.
-        groups : (n,) array, optional
-            All rows of a group share one segment.
-        """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        return self._fit(X, np.asarray(y, dtype=float), sample_weight, groups)
-
-    def predict(self, X: Any) -> Array:
-        """Expected response: segments averaged by their probabilities."""
-        return self._predict(self._new(X), "mean")
-
-    def _family(self) -> Any:
-        return self.family
-
-
-class MixtureClassifier(ClassifierMixin, _Mixture):
-    """A mixture of logistic regressions as a scikit-learn classifier of two classes.
-
-    `predict_proba` has the probabilities of the classes; those of the segments are
-    `segment_proba`.
-
-    Parameters
-    ----------
-    k, link, concomitant, fit_intercept, method, init, n_init, max_iter, tol, cov_type, random_state
-        As in `MixtureRegressor`.
-
-    Attributes
-    ----------
-    classes_ : (2,) array
-        The second is the one whose probability is modelled.
-    result_, k_, coef_, intercept_, weights_, labels_
-        As in `MixtureRegressor`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mixreg.sklearn import MixtureClassifier
-    >>> X = np.linspace(-2, 2, 200)[:, None]
-    >>> y = np.where(np.sin(40 * X[:, 0]) + 2 * X[:, 0] > 0, "yes", "no")
-    >>> MixtureClassifier(k=1).fit(X, y).predict([[-1.5], [1.5]]).tolist()
-    ['no', 'yes']
-    """
-
-    # The binomial family has no dispersion.
-    equal_variance = False
-
-    def __init__(
-        self,
-        k: int = 2,
-        *,
-        link: Any = None,
-        concomitant: Any = None,
-        fit_intercept: bool = True,
-        method: str = "em",
-        init: Any = "auto",
-        n_init: int = 4,
-        max_iter: int = 1000,
-        tol: float = 1e-10,
-        cov_type: str = "none",
-        random_state: Any = None,
-    ) -> None:
-        self.k = k
-        self.link = link
-        self.concomitant = concomitant
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cov_type = cov_type
-        self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Any:
-        """Two classes, not more."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Find the segments; see `MixtureRegressor.fit`."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {kind}."
-            )
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        seen = self.classes_
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            seen = np.unique(y[weight > 0])
-        if len(seen) < 2:
-            raise ValueError(
-                f"y has one class, {seen.tolist()}, in the rows that count; a classifier needs "
-                "samples of two classes"
-            )
-        return self._fit(X, codes.astype(float), sample_weight, groups)
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of each class, (n, 2): segments averaged by their probabilities."""
-        second = self._predict(self._new(X), "mean")
-        return np.column_stack([1 - second, second])
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most likely class of each row."""
-        found = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[found])
-
-    def _numbers(self, y: Any) -> Array:
-        unknown = [each for each in np.unique(y).tolist() if each not in self.classes_]
-        if unknown:
-            raise InputError(f"y has {unknown[0]!r}, which is none of {self.classes_.tolist()}")
-        return np.asarray(np.searchsorted(self.classes_, y), dtype=float)
-
-    def _family(self) -> Any:
-        return "binomial"
 
 
 def _names(estimator: Any, X: Array) -> list[str]:
