@@ -403,6 +403,15 @@ def test_the_bound_lies_below_the_likelihood(large):
     assert vb.elbo < vb.llf <= em.llf + 1e-6
 
 
+def test_the_likelihood_is_that_of_the_means_that_are_shown(large):
+    em, vb = large
+    at = vb.model.layout.pack(vb.fitted.estimate.params)
+    assert_allclose(vb.model.loglike(at), vb.llf, rtol=1e-12)
+    assert_allclose(vb.model.loglike(em.params), em.llf, rtol=1e-12)
+    assert_allclose(np.exp(at[vb.model.layout.scale_index()]), vb.scale, rtol=1e-12)
+    assert 0 < abs(vb.model.loglike(vb.params) - vb.llf) < 0.1
+
+
 # Components that are not needed
 
 

@@ -102,6 +102,10 @@ class Criteria:
     def llf(self) -> float:
         """Log-likelihood at the estimates; infinite when the fit is exact.
 
+        It is `model.loglike(res.params)`. Of variational Bayes it is that of `coefficients`,
+        `scale` and `weights`, which are posterior means; `params` has the means of logarithms
+        of scales and weights, which are a little less.
+
         Examples
         --------
         >>> from mixreg import MixReg, datasets
