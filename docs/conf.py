@@ -12,6 +12,10 @@ html_theme = "furo"
 html_title = f"mixreg {release}"
 # No fonts, no scripts from elsewhere: the pages can be read offline.
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+# Names in the table of contents stand below their class already.
+toc_object_entries_show_parents = "hide"
 exclude_patterns = ["draw_figures.py"]
 default_role = "literal"
 

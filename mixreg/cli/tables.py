@@ -90,12 +90,13 @@ def _read(source: Any, kind: str, name: str, sep: str | None, encoding: str | No
 
 def _binary(source: Any, kind: str, name: str) -> pd.DataFrame:
     read = {".parquet": pd.read_parquet, ".feather": pd.read_feather}.get(kind, pd.read_excel)
-    extra = "openpyxl" if kind in EXCEL else "pyarrow"
+    package, extra = ("openpyxl", "excel") if kind in EXCEL else ("pyarrow", "frames")
     try:
         return read(source)
     except ImportError as error:
         raise InputError(
-            f"reading {name} needs {extra}, which is not installed; try: pip install {extra}"
+            f"reading {name} needs {package}, which is not installed; try: pip install "
+            f"'mixreg[{extra}]'"
         ) from error
     except MemoryError:
         raise

@@ -16,7 +16,7 @@ from typing import Any
 
 from mixreg.errors import InputError, NotAvailableError
 
-INSTALL = "python -m pip install 'mixreg[bayes]'"
+INSTALL = "pip install 'mixreg[bayes]'"
 
 Variables = Mapping[str, Any]
 Dimensions = Mapping[str, Sequence[str]]
@@ -28,7 +28,9 @@ def arviz() -> Any:
         with _quiet_import():
             import arviz as az
     except ImportError as error:
-        raise NotAvailableError(f"this needs ArviZ; install it with {INSTALL}") from error
+        raise NotAvailableError(
+            f"this needs ArviZ, which is not installed; try: {INSTALL}"
+        ) from error
     return az
 
 
@@ -39,7 +41,9 @@ def pymc() -> tuple[Any, Any]:
             import pymc as pm
             import pytensor.tensor as pt
     except ImportError as error:
-        raise NotAvailableError(f"this needs PyMC; install it with {INSTALL}") from error
+        raise NotAvailableError(
+            f"this needs PyMC, which is not installed; try: {INSTALL}"
+        ) from error
     return pm, pt
 
 
