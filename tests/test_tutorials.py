@@ -17,8 +17,8 @@ print(2)
 object()"""
 
 
-def write(path: Path, *sources: str, count: int | None = None) -> Path:
-    cells = [nbformat.v4.new_markdown_cell("# Rows"), *map(nbformat.v4.new_code_cell, sources)]
+def write(path: Path, *sources: str, count: int | None = None, text: str = "# Rows") -> Path:
+    cells = [nbformat.v4.new_markdown_cell(text), *map(nbformat.v4.new_code_cell, sources)]
     for number, cell in enumerate(cells[1:]):
         cell.execution_count = None if count is None else count + number
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
@@ -40,7 +40,9 @@ def done(tmp_path_factory):
         write(folder / "never_run.ipynb", "x = 1"),
         write(folder / "twice_run.ipynb", "x = 1", "x", count=3),
         write(folder / "shows_nothing.ipynb", "x = 1", "x", count=1),
-        write(folder / "is_fine.ipynb", "x = 1", count=1),
+        write(folder / "is_a_draft.ipynb", "x = 1", count=1, text="# Rows\n\nTEXT-END"),
+        write(folder / "is_to_do.ipynb", "x = 1", count=1, text="TODO: what this means"),
+        write(folder / "is_fine.ipynb", "x = 'TODO'", count=1, text="The TEXTURE of a text"),
     ]
     return run(*notebooks)
 
@@ -48,7 +50,7 @@ def done(tmp_path_factory):
 def test_a_notebook_with_a_fault_is_named_with_its_cell(done):
     assert done.returncode == 1
     said = [line for line in done.stderr.splitlines() if ".ipynb, cell" in line]
-    assert len(said) == 6
+    assert len(said) == 8
     assert said[0].startswith("fails.ipynb, cell 3: ")
     assert "ZeroDivisionError" in done.stderr
     assert said[1].startswith("warns.ipynb, cell 3 prints to standard error: ")
@@ -58,12 +60,14 @@ def test_a_notebook_with_a_fault_is_named_with_its_cell(done):
         "twice_run.ipynb, cell 2 is stored as run 3, not 1",
         "twice_run.ipynb, cell 3 is stored as run 4, not 2",
         "shows_nothing.ipynb, cell 3 prints or draws, but no output of it is stored",
+        "is_a_draft.ipynb, cell 1 has a placeholder: TEXT",
+        "is_to_do.ipynb, cell 1 has a placeholder: TODO",
     ]
 
 
 def test_a_notebook_without_a_fault_is_ok(done):
     assert "is_fine.ipynb: ok" in done.stdout
-    assert done.stdout.count("FAILED") == 5
+    assert done.stdout.count("FAILED") == 7
 
 
 def test_outputs_are_written_without_what_tells_of_the_machine(tmp_path):

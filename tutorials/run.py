@@ -1,8 +1,8 @@
 """Run the tutorials, each in a fresh kernel: `python tutorials/run.py [--write] [NAME ...]`.
 
-A notebook fails if a cell raises an error, if one prints to standard error (warnings do), or if
-what is stored was not made by running the cells once, in order. Outputs of the run are thrown
-away; `--write` puts them into the files.
+A notebook fails if a cell raises an error, if one prints to standard error (warnings do), if what
+is stored was not made by running the cells once, in order, or if a text is still a placeholder.
+Outputs of the run are thrown away; `--write` puts them into the files.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ PLACES = {
     tempfile.gettempdir(): "scratch",
 }
 PATH = re.compile(r"(?<![\w./~-])/(?:Users|home|opt|root|tmp|usr|var)/[\w.-]+")
+# What stands where a text is still to be written.
+PLACEHOLDER = re.compile(r"\b(?:TEXT|TODO|FIXME)\b")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -183,8 +185,12 @@ def complaints(notebook: NotebookNode) -> list[str]:
 
 
 def lacks(stored: NotebookNode, fresh: NotebookNode) -> list[str]:
-    """Why what is stored cannot be what one run of all cells, in order, left behind."""
-    found = []
+    """Why what is stored is not finished, or not what one run of all cells, in order, left."""
+    found = [
+        f"cell {number} has a placeholder: {placeholder.group()}"
+        for number, cell in enumerate(stored.cells, start=1)
+        if cell.cell_type == "markdown" and (placeholder := PLACEHOLDER.search(cell.source))
+    ]
     for count, ((number, cell), (_, ran)) in enumerate(
         zip(_code(stored), _code(fresh), strict=True), start=1
     ):
