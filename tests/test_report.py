@@ -300,8 +300,9 @@ def test_the_style_of_others_does_not_show_and_figures_are_closed(fitted, tmp_pa
     import matplotlib as mpl
     from matplotlib import pyplot as plt
 
+    others = plt.get_fignums()
     before = written(fitted, tmp_path).found
     with plt.style.context("dark_background"), mpl.rc_context({"font.size": 30}):
         assert written(fitted, tmp_path).found == before
         assert mpl.rcParams["font.size"] == 30
-    assert plt.get_fignums() == []
+    assert plt.get_fignums() == others

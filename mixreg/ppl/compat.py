@@ -70,10 +70,11 @@ def draws_of(
         Labels along the dimensions.
     """
     az = arviz()
-    parts = [
-        _from_dict(az, name, variables, coords=coords, dims=dims)
-        for name, (variables, dims) in groups.items()
-    ]
+    parts = []
+    for name, (variables, dims) in groups.items():
+        # ArviZ 0 adds names to these lists.
+        lists = {variable: list(names) for variable, names in dims.items()}
+        parts.append(_from_dict(az, name, variables, coords=coords, dims=lists))
     return reduce(_joined, parts)
 
 
