@@ -73,10 +73,9 @@ KINDS = {
     "offset": with_offset,
     "choices": grouped_choices,
     "swept": swept,
-    "one component": lambda: MixReg(*three_lines(), k=1).to_pymc(),
-    "noise": lambda: MixReg.from_formula("y ~ x1", customers(), k=2, noise=True).to_pymc(),
-    "only, shared": lambda: MixReg.from_formula(
-        "y ~ x1 + x2", customers(), k=2, only={"x1": [2]}, shared=["x2"]
+    "one component": lambda: MixReg(*three_lines(60), k=1).to_pymc(),
+    "noise, only, shared": lambda: MixReg.from_formula(
+        "y ~ x1 + x2", customers(), k=2, noise=True, only={"x1": [2]}, shared=["x2"]
     ).to_pymc(),
 }
 
@@ -159,7 +158,7 @@ def test_normal_draws_are_the_estimate_and_its_standard_error(large, method):
 
 
 def test_the_same_seed_gives_the_same_draws():
-    model = MixReg(*three_lines(60), k=1).to_pymc()
+    model = KINDS["one component"]()
     runs = [
         ppl.fit(model, "laplace", seed=s, draws=5, n_init=2).posterior["coef"] for s in (1, 1, 2)
     ]
@@ -167,9 +166,8 @@ def test_the_same_seed_gives_the_same_draws():
     assert not np.array_equal(runs[0], runs[2])
 
 
-@pytest.mark.parametrize("name", ["ordered", "noise"])
-def test_initial_points_begin_chains(fits, name):
-    found = fits(name)
+def test_initial_points_begin_chains(fits):
+    found = fits("ordered")
     points = found.initial_points(chains=3)
     model = found.modes.surface.found.model
     assert len(points) == 3
