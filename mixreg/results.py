@@ -23,6 +23,7 @@ from mixreg.report.fitted import Fitted
 from mixreg.report.html.page import make_page
 from mixreg.report.knowing import predict_known
 from mixreg.report.labels import write_labels
+from mixreg.report.new_columns import read_columns
 from mixreg.report.prediction import predict, read_new
 from mixreg.report.summary import make_summary
 from mixreg.table.checks import whole
@@ -288,13 +289,7 @@ class MixRegResults(Sampled):
         >>> res.predict(tone[["stretchratio"]].head(1), "posterior").round(2).iloc[0].tolist()
         [0.63, 0.37]
         """
-        names = ("groups", "offset", "exposure", "trials", "choice_set", "concomitant")
-        unknown = sorted(set(columns) - set(names))
-        if unknown:
-            raise InputError(
-                f"predict does not know {', '.join(unknown)}; columns of new rows are "
-                f"{', '.join(names)}"
-            )
+        columns = read_columns("predict", new, columns)
         if known is None or known is False:
             return predict(self, new, which, columns)
         if which != "mean":

@@ -393,6 +393,29 @@ def test_known_says_what_it_needs(fits):
         fits["groups"].predict(DATA, known=DATA.drop(columns="y"))
 
 
+@pytest.mark.parametrize("method", ["predict", "assign", "get_prediction", "margins", "augment"])
+def test_names_that_nobody_reads_are_refused(fits, method):
+    res = fits["groups"]
+    with pytest.raises(InputError, match=r"does not know foo; columns .* are groups, offset"):
+        getattr(res, method)(DATA, foo=1)
+    if method != "assign":
+        with pytest.raises(InputError, match="offset= goes with new rows"):
+            getattr(res, method)(offset=1.0)
+
+
+@pytest.mark.parametrize("method", ["get_prediction", "margins", "augment"])
+def test_known_customers_have_means_and_no_errors(fits, method):
+    with pytest.raises(NotAvailableError, match=f"{method} does not take known=.*predict"):
+        getattr(fits["groups"], method)(DATA, known=True)
+
+
+def test_columns_of_other_libraries_go_beside_new_rows(fits):
+    pl = pytest.importorskip("polars")
+    res, rows = fits["offset"], DATA.drop(columns="w")
+    found = res.get_prediction(rows, offset=pl.Series(DATA["w"].to_numpy()))
+    assert_allclose(found.predicted_mean, res.predict(DATA))
+
+
 # The same fit, told otherwise
 
 

@@ -10,6 +10,7 @@ from mixreg.errors import NotAvailableError
 from mixreg.report import intervals, margins, residuals, tidy
 from mixreg.report.base_results import BaseResults
 from mixreg.report.marginal_model import marginal_model
+from mixreg.report.new_columns import read_columns
 from mixreg.report.relabelling import new_errors, read_order, relabelled, turned
 from mixreg.table.checks import whole
 
@@ -88,7 +89,7 @@ class Framed(BaseResults):
         >>> res.augment(tone).columns.tolist()[-5:]
         ['certainty', 'p1', 'p2', 'fitted', 'residual']
         """
-        return tidy.augment(self, data, columns)
+        return tidy.augment(self, data, read_columns("augment", data, columns))
 
     # Fitted values and residuals
 
@@ -168,7 +169,7 @@ class Framed(BaseResults):
         which : {"mean", "component"}
             As in `predict`.
         **columns
-            As in `predict`.
+            As in `predict`, but for `known`.
 
         Returns
         -------
@@ -185,6 +186,7 @@ class Framed(BaseResults):
         >>> res.get_prediction(tone.head(3), "component").summary_frame().shape
         (6, 4)
         """
+        columns = read_columns("get_prediction", new, columns)
         return intervals.get_prediction(self, new, which, columns)
 
     def margins(
@@ -230,6 +232,7 @@ class Framed(BaseResults):
         >>> res.margins()["component"].tolist()
         [1, 2, 'overall']
         """
+        columns = read_columns("margins", data, columns)
         return margins.margins(self, data, at, variables, conf_level, columns)
 
     def to_marginaleffects(self, data: Any, which: str = "component") -> Any:
