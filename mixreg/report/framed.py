@@ -7,12 +7,17 @@ from typing import Any, Self
 import pandas as pd
 
 from mixreg.errors import NotAvailableError
+from mixreg.jobs.problem import Solution
 from mixreg.report import intervals, margins, residuals, tidy
 from mixreg.report.base_results import BaseResults
+from mixreg.report.fitted import Fitted
 from mixreg.report.marginal_model import marginal_model
 from mixreg.report.new_columns import read_columns
-from mixreg.report.relabelling import new_errors, read_order, relabelled, turned
+from mixreg.report.relabelling import new_errors, read_order
 from mixreg.table.checks import whole
+
+# What a fit whose rows are gone has at hand, and could not make again.
+KEPT = ("diagnostics",)
 
 
 class Framed(BaseResults):
@@ -281,8 +286,14 @@ class Framed(BaseResults):
         True
         """
         moved = read_order(self, order, by)
-        fitted = relabelled(self.fitted, self.spec.layout, moved)
-        return type(self)(self.model, fitted, turned(self._solution, moved), self._options)
+        solution = None if self._solution is None else self._solution.permute(moved)
+        return self._told_anew(self.fitted.permute(self.spec.layout, moved), solution)
+
+    def _told_anew(self, fitted: Fitted, solution: Solution | None) -> Self:
+        """The same fit with other numbers, or other errors; diagnostics depend on neither."""
+        made = type(self)(self.model, fitted, solution, self._options)
+        made.__dict__ |= {name: self.__dict__[name] for name in KEPT if name in self.__dict__}
+        return made
 
     def with_cov(self, cov_type: str, cov_kwds: dict[str, Any] | None = None) -> Self:
         """The same fit with standard errors of another kind.
@@ -306,4 +317,4 @@ class Framed(BaseResults):
                 "to its data with cov_type="
             )
         fitted, solution = new_errors(self, self._solution, cov_type, cov_kwds)
-        return type(self)(self.model, fitted, solution, self._options)
+        return self._told_anew(fitted, solution)
