@@ -609,6 +609,14 @@ def test_no_attributes():
         importance(res)
 
 
+def test_importance_takes_a_dict():
+    data = lines(60)
+    res = MixReg.from_formula("y ~ x1", data, k=2).fit(n_init=2)
+    for wrong, name in ((["x1"], "list"), (data, "DataFrame"), ("x", "str")):
+        with pytest.raises(InputError, match=f"attributes must be a dict .*; got a {name}"):
+            res.importance(wrong)
+
+
 def test_a_category_has_one_coding_of_its_own(cards):
     """What `importance` takes for granted about patsy."""
     for formula in ("brand", "0 + brand", "0 + green + brand", "0 + green:brand + brand"):
