@@ -37,6 +37,7 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
         index=index,
         kept=np.ones(n, dtype=bool) if kept is None else kept,
         rows=SimpleNamespace(names=SimpleNamespace(given=n if kept is None else len(kept))),
+        has_rows=True,
         groups_name="shop",
         family=Gaussian(),
         endog_names="y",
@@ -49,7 +50,10 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
     assigned, joint = weight @ chosen, (chosen.T * weight) @ whole
     row_labels = units.to_rows(whole.argmax(axis=1), n)
     tally = SimpleNamespace(
-        assigned=assigned, joint=joint, rows=np.bincount(row_labels, minlength=whole.shape[1])
+        assigned=assigned,
+        joint=joint,
+        rows=np.bincount(row_labels, minlength=whole.shape[1]),
+        weighted=units.weight is not None,
     )
     return SimpleNamespace(
         model=model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import pandas as pd
@@ -11,6 +12,7 @@ from mixreg.jobs.problem import Solution
 from mixreg.report import intervals, margins, residuals, tidy
 from mixreg.report.base_results import BaseResults
 from mixreg.report.fitted import Fitted
+from mixreg.report.given_rows import on_own_rows, on_rows
 from mixreg.report.marginal_model import marginal_model
 from mixreg.report.new_columns import read_columns
 from mixreg.report.relabelling import new_errors, read_order
@@ -131,7 +133,9 @@ class Framed(BaseResults):
         """
         return residuals.residuals(self, "response", "mixture", 0)
 
-    def residuals(self, kind: str = "response", by: str = "mixture", seed: int = 0) -> Any:
+    def residuals(
+        self, kind: str = "response", by: str = "mixture", seed: int = 0, *, data: Any = None
+    ) -> Any:
         """Residuals of the fit's own rows.
 
         Parameters
@@ -145,6 +149,8 @@ class Framed(BaseResults):
             From the mixture, or from each component: weight these by `posterior`.
         seed : int
             For quantile residuals.
+        data : DataFrame or another table, optional
+            Rows with all columns of the model, for a fit whose own are gone.
 
         Returns
         -------
@@ -158,7 +164,7 @@ class Framed(BaseResults):
         >>> res.residuals("quantile", by="component").shape
         (150, 2)
         """
-        return residuals.residuals(self, kind, by, whole("seed", seed, 0))
+        return residuals.residuals(on_rows(self, data), kind, by, whole("seed", seed, 0))
 
     # Predictions and effects with errors
 
@@ -295,7 +301,9 @@ class Framed(BaseResults):
         made.__dict__ |= {name: self.__dict__[name] for name in KEPT if name in self.__dict__}
         return made
 
-    def with_cov(self, cov_type: str, cov_kwds: dict[str, Any] | None = None) -> Self:
+    def with_cov(
+        self, cov_type: str, cov_kwds: dict[str, Any] | None = None, *, data: Any = None
+    ) -> Self:
         """The same fit with standard errors of another kind.
 
         Parameters
@@ -303,6 +311,8 @@ class Framed(BaseResults):
         cov_type : {"oim", "opg", "robust", "cluster", "none"}
         cov_kwds : dict, optional
             For "cluster": `{"groups": array}`, one entry a row.
+        data : DataFrame or another table, optional
+            The rows that the model was fitted to, where they are gone.
 
         Examples
         --------
@@ -311,10 +321,11 @@ class Framed(BaseResults):
         >>> res.with_cov("robust").cov_type
         'robust'
         """
-        if self._solution is None:
+        if self._solution is None and data is None:
             raise NotAvailableError(
-                "a fit from a file does not keep the sums of other standard errors; fit the model "
-                "to its data with cov_type="
+                "a fit from a file does not keep the sums of other standard errors; give the rows "
+                "that it was fitted to, with_cov(cov_type, data=data)"
             )
-        fitted, solution = new_errors(self, self._solution, cov_type, cov_kwds)
-        return self._told_anew(fitted, solution)
+        res = on_own_rows(self, data)
+        made, solution = new_errors(res, self._solution, cov_type, cov_kwds)
+        return self._told_anew(replace(self.fitted, estimate=made), solution)

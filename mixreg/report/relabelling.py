@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError, NotAvailableError
-from mixreg.inference.estimate import estimate
-from mixreg.inference.last_pass import last_pass
-from mixreg.jobs.job import make_job
+from mixreg.estimators import Run
+from mixreg.estimators.priors import Priors
+from mixreg.inference.estimate import Estimate, estimate
+from mixreg.inference.last_pass import LastPass, last_pass
+from mixreg.jobs.job import counting_problem
 from mixreg.jobs.options import check_cov_type
 from mixreg.jobs.problem import Solution
 from mixreg.report.base_results import BaseResults
@@ -45,30 +47,49 @@ def _example(k: int) -> str:
 
 
 def new_errors(
-    res: BaseResults, solution: Solution, cov_type: Any, cov_kwds: dict[str, Any] | None
-) -> tuple[Fitted, Solution]:
-    """A fit with standard errors of another kind; rows are met only where sums are missing."""
+    res: BaseResults, solution: Solution | None, cov_type: Any, cov_kwds: dict[str, Any] | None
+) -> tuple[Estimate, Solution]:
+    """Standard errors of another kind; rows are met only where sums are missing."""
     check_cov_type(cov_type, res.method)
     if res.method == "vb":
         raise NotAvailableError(
             "method='vb' has posterior standard deviations, and no other errors"
         )
-    there = solution.last.information is not None and cov_type not in ("cluster", "none")
-    problem = None
-    if not there and cov_type != "none":
-        job = make_job(res.model, res.options, cov_type, cov_kwds)
-        problem = job.problem
-        source = problem.source.standard(problem.whitening)
-        mixture, params = problem.mixture, solution.run.params
-        hard = res.method == "altmin"
-        last = last_pass(source, mixture, params, hard, solution.exact)
-        solution = replace(solution, last=last)
-    elif cov_kwds:
+    needed = cov_type == "cluster" or (
+        cov_type != "none" and (solution is None or solution.last.information is None)
+    )
+    if cov_kwds and not needed:
         raise InputError(f"cov_kwds={cov_kwds!r} is only used with cov_type='cluster'")
-    problem = res.model.problem() if problem is None else problem
-    made = estimate(problem, res.spec.layout, solution, res.method, cov_type, res.options.priors)
+    problem = res.model.problem()
+    if needed or solution is None:
+        problem = counting_problem(res.model, cov_type, cov_kwds)
+        source, params = problem.source.standard(problem.whitening), res.fitted.standard
+        hard, exact = res.method == "altmin", res.fitted.exact
+        last = last_pass(source, problem.mixture, params, hard, exact)
+        solution = _ended(res.fitted, last) if solution is None else replace(solution, last=last)
+    made = estimate(problem, res.spec.layout, solution, res.method, cov_type, Priors())
     kept = solution if cov_type != "cluster" else _without_clusters(solution)
-    return replace(res.fitted, estimate=made), kept
+    # Rows that are read again have their likelihood up to rounding.
+    return replace(made, llf=res.llf), kept
+
+
+def _ended(fitted: Fitted, last: LastPass) -> Solution:
+    """Where a fit from a file ended, by what it keeps and the sums of its rows."""
+    objective = np.inf if fitted.exact else float(last.soft.objective[0])
+    return Solution(
+        Run(fitted.standard, objective, fitted.history, fitted.reason, fitted.n_iter),
+        fitted.exact,
+        fitted.certified,
+        (),
+        None,
+        fitted.binds,
+        fitted.empty,
+        fitted.revived,
+        fitted.suspects,
+        last,
+        reasons=fitted.reasons,
+        user=fitted.estimate.params,
+    )
 
 
 def _without_clusters(solution: Solution) -> Solution:
