@@ -351,6 +351,18 @@ def test_random_starts_are_as_many_as_asked_for(method, monkeypatch):
     assert getattr(many, value) >= getattr(one, value) - 1e-6
 
 
+def test_clusters_of_rows_in_files_say_what_there_is(tmp_path):
+    data = lines(120).assign(shop=np.repeat(np.arange(30), 4))
+    data.to_parquet(tmp_path / "rows.parquet")
+    far = MixReg.from_formula("y ~ x1", tmp_path / "rows.parquet", k=2, groups="shop")
+    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": "shop"}}
+    with pytest.raises(NotAvailableError, match="groups='shop', cov_type='robust' sums over"):
+        far.fit(**clusters)
+    near = MixReg.from_formula("y ~ x1", data, k=2, groups="shop")
+    more = np.sqrt(30 / 29)
+    assert_allclose(near.fit(**clusters).bse, more * far.fit(cov_type="robust").bse, rtol=1e-4)
+
+
 def test_random_starts_are_kept_account_of():
     model = MixReg.from_formula("y ~ x1 + x2", lines(120), k=3)
     res = model.fit(init="random", n_init=8, seed=3)

@@ -70,7 +70,7 @@ def classify(data: Any, model: Any) -> Any:
     total, mixed = chains[0] * chains[1], found.mixed
     pieces = class_probabilities(mixed, at)
     if total * mixed.source.units * mixed.parts.layout.classes > MOST_KEPT:
-        mean = sum(piece.sum(axis=0) for piece in pieces) / len(at)
+        mean = np.asarray(sum(piece.sum(axis=0) for piece in pieces)) / len(at)
         return with_groups(data, {CLASSES: class_table(mixed, mean)})
     one = np.concatenate(list(pieces))
     probability = np.broadcast_to(one, (total, *one.shape[1:])).reshape(*chains, *one.shape[1:])

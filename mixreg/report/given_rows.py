@@ -129,7 +129,7 @@ def _read_rows(spec: Spec, given: Any, whitening: Any, data: Any) -> OwnRows:
     """Rows of a table in the order of a fit to them, with names of their own."""
     frame = as_frame(given)
     parts = [_read(response, frame) for response in spec.responses]
-    kept = np.logical_and.reduce([part.usable for part in parts])
+    kept = np.all(np.array([part.usable for part in parts]), axis=0)
     z = None if spec.gate_design is None else spec.gate_design.regressors(frame)[0]
     kept = kept if z is None else kept & np.isfinite(z).all(axis=1)
     tables = [part.chosen(kept) for part in parts]

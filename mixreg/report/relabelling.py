@@ -76,8 +76,9 @@ def new_errors(
 def _ended(fitted: Fitted, last: LastPass) -> Solution:
     """Where a fit from a file ended, by what it keeps and the sums of its rows."""
     objective = np.inf if fitted.exact else float(last.soft.objective[0])
+    reason: Any = fitted.reason
     return Solution(
-        Run(fitted.standard, objective, fitted.history, fitted.reason, fitted.n_iter),
+        Run(fitted.standard, objective, fitted.history, reason, fitted.n_iter),
         fitted.exact,
         fitted.certified,
         (),
