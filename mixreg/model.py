@@ -205,7 +205,7 @@ class MixReg(Declaration):
         ----------
         method : {"em", "altmin", "vb"}
             Maximum likelihood by EM, alternating minimisation (hard EM), or
-            variational Bayes (linear regressions).
+            variational Bayes, of every family.
         init : {"auto", "tensor", "random"}, TensorStart, labels or coefficients
             "auto" is a search: many starts on few rows, then fewer on more, and
             moves against the best. "tensor" is the tensor start alone. Labels

@@ -20,9 +20,11 @@ from mixreg.report.base_results import check_alpha
 from mixreg.report.diagnostics import Diagnostics, diagnose
 from mixreg.report.drawing import simulate
 from mixreg.report.fitted import Fitted
+from mixreg.report.given_rows import can_read, on_own_rows, on_rows
 from mixreg.report.html.page import make_page
 from mixreg.report.knowing import predict_known
 from mixreg.report.labels import write_labels
+from mixreg.report.new_columns import read_columns
 from mixreg.report.prediction import predict, read_new
 from mixreg.report.summary import make_summary
 from mixreg.table.checks import whole
@@ -106,7 +108,8 @@ class MixRegResults(Sampled):
         path : str or path
             Such as "segments.html"; written in one step.
         data : DataFrame or another table, optional
-            Variables that describe who is in the segments, as in `profile`.
+            Variables that describe who is in the segments, as in `profile`. If they are the
+            rows of a fit whose own are gone, all that needs rows is made of them.
         selection : Selection, optional
             What `select_k` returned: other numbers of segments are compared.
         title : str, optional
@@ -121,10 +124,14 @@ class MixRegResults(Sampled):
         >>> path.read_text(encoding="utf-8")[:15]
         '<!DOCTYPE html>'
         """
-        page = make_page(self, self.diagnostics, data, selection, title)
+        rows_given = not (data is None or self.model.has_rows) and can_read(self, data)
+        res = on_own_rows(self, data) if rows_given else self
+        page = make_page(res, self.diagnostics, data, selection, title)
         write_file(Path(path), page.encode("utf-8"))
 
-    def bootstrap(self, n: int = 200, kind: str = "parametric", **options: Any) -> Bootstrap:
+    def bootstrap(
+        self, n: int = 200, kind: str = "parametric", *, data: Any = None, **options: Any
+    ) -> Bootstrap:
         """Refit to data made anew `n` times; see `mixreg.inference.bootstrap.bootstrap`.
 
         Parameters
@@ -133,6 +140,8 @@ class MixRegResults(Sampled):
             Number of replicates.
         kind : {"parametric", "case", "group"}
             Draw responses from the fit, or rows or whole groups with replacement.
+        data : DataFrame or another table, optional
+            The rows that the model was fitted to, where they are gone.
         **options
             `seed`, `n_jobs`, `progress`, `n_init`.
 
@@ -144,7 +153,7 @@ class MixRegResults(Sampled):
         >>> boot.draws.shape
         (10, 7)
         """
-        return bootstrap(self, n, kind, **options)
+        return bootstrap(on_own_rows(self, data), n, kind, **options)
 
     # Without the rows, and in a file
 
@@ -288,13 +297,7 @@ class MixRegResults(Sampled):
         >>> res.predict(tone[["stretchratio"]].head(1), "posterior").round(2).iloc[0].tolist()
         [0.63, 0.37]
         """
-        names = ("groups", "offset", "exposure", "trials", "choice_set", "concomitant")
-        unknown = sorted(set(columns) - set(names))
-        if unknown:
-            raise InputError(
-                f"predict does not know {', '.join(unknown)}; columns of new rows are "
-                f"{', '.join(names)}"
-            )
+        columns = read_columns("predict", new, columns)
         if known is None or known is False:
             return predict(self, new, which, columns)
         if which != "mean":
@@ -326,8 +329,14 @@ class MixRegResults(Sampled):
         named = posterior.rename(columns=lambda j: f"p{j}")
         return first.join(named) if first.index.is_unique else pd.concat([first, named], axis=1)
 
-    def simulate(self, seed: int = 0) -> pd.DataFrame:
+    def simulate(self, seed: int = 0, *, data: Any = None) -> pd.DataFrame:
         """Draw responses and labels from the fit, for the model's own rows.
+
+        Parameters
+        ----------
+        seed : int
+        data : DataFrame or another table, optional
+            Rows with all columns of the model, for a fit whose own are gone.
 
         Returns
         -------
@@ -345,4 +354,4 @@ class MixRegResults(Sampled):
         >>> res.simulate(seed=1).equals(drawn)
         True
         """
-        return simulate(self, whole("seed", seed, 0))
+        return simulate(on_rows(self, data), whole("seed", seed, 0))

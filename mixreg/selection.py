@@ -128,7 +128,7 @@ class Selection:
                 raise InputError(f"there is no fit with k={k!r}; fits have k = {tried}")
         return lr_test(self.results[k0], self.results[k1], n, **options)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot_selection(self, ax: Any = None) -> Any:
         """Draw the criteria against k.
 
         The criterion that chose is strong and the chosen k is ringed. Fits that
@@ -147,11 +147,23 @@ class Selection:
         --------
         >>> from mixreg import datasets, select_k
         >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2, 3])
-        >>> choice.plot().get_xlabel()
+        >>> choice.plot_selection().get_xlabel()
         'components k'
         """
         sound = self.sound.to_numpy()
         return plot_selection(self.table, self.criterion, self.best_k, sound, ax)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The same as `plot_selection`.
+
+        Examples
+        --------
+        >>> from mixreg import datasets, select_k
+        >>> choice = select_k("tuned ~ stretchratio", datasets.tonedata(), k=[1, 2, 3])
+        >>> choice.plot().get_xlabel()
+        'components k'
+        """
+        return self.plot_selection(ax)
 
     def __repr__(self) -> str:
         """The table as text, with the choice marked."""

@@ -249,7 +249,7 @@ def test_rows_let_go(fits, data):
             lambda r: r.simulate(),
             lambda r: r.model.fit(),
             lambda r: r.model.loglike(r.params),
-            lambda r: r.profile(data),
+            lambda r: r.residuals(),
         ):
             with pytest.raises(NotAvailableError, match="rows are gone"):
                 ask(res)

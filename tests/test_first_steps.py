@@ -351,6 +351,36 @@ def test_random_starts_are_as_many_as_asked_for(method, monkeypatch):
     assert getattr(many, value) >= getattr(one, value) - 1e-6
 
 
+def test_clusters_of_rows_in_files_say_what_there_is(tmp_path):
+    data = lines(120).assign(shop=np.repeat(np.arange(30), 4))
+    data.to_parquet(tmp_path / "rows.parquet")
+    far = MixReg.from_formula("y ~ x1", tmp_path / "rows.parquet", k=2, groups="shop")
+    clusters = {"cov_type": "cluster", "cov_kwds": {"groups": "shop"}}
+    with pytest.raises(NotAvailableError, match="groups='shop', cov_type='robust' sums over"):
+        far.fit(**clusters)
+    near = MixReg.from_formula("y ~ x1", data, k=2, groups="shop")
+    more = np.sqrt(30 / 29)
+    assert_allclose(near.fit(**clusters).bse, more * far.fit(cov_type="robust").bse, rtol=1e-4)
+
+
+def test_random_starts_are_kept_account_of():
+    model = MixReg.from_formula("y ~ x1 + x2", lines(120), k=3)
+    res = model.fit(init="random", n_init=8, seed=3)
+    search = res.diagnostics.search
+    assert search.starts == 8 == sum(search.hits)
+    assert search.levels == (120,)
+    assert 0 < search.chance < 1
+    assert_allclose(search.heights[0], res.llf, atol=1e-3)
+    assert f"{search.hits[0]} of 8 starts" in str(res.summary())
+    assert res.plot_search().get_ylabel() == "of 8 starts"
+    again = model.fit(init=res.coefficients)
+    assert again.diagnostics.search is None
+    for other in (again, model.fit("altmin", init="random", n_init=3)):
+        with pytest.raises(NotAvailableError, match="no record of a search: it had one start, or"):
+            other.plot_search()
+        assert "There was no search: the fit began at one" in str(other.diagnostics)
+
+
 def test_more_random_starts_find_more():
     data = sales(48, seed=1)
     rng = np.random.default_rng(0)

@@ -1,5 +1,7 @@
 """Frames of a fit: against statsmodels, by finite differences, and for every kind of model."""
 
+from dataclasses import fields, is_dataclass
+
 import marginaleffects as marginal
 import numpy as np
 import pandas as pd
@@ -393,6 +395,29 @@ def test_known_says_what_it_needs(fits):
         fits["groups"].predict(DATA, known=DATA.drop(columns="y"))
 
 
+@pytest.mark.parametrize("method", ["predict", "assign", "get_prediction", "margins", "augment"])
+def test_names_that_nobody_reads_are_refused(fits, method):
+    res = fits["groups"]
+    with pytest.raises(InputError, match=r"does not know foo; columns .* are groups, offset"):
+        getattr(res, method)(DATA, foo=1)
+    if method != "assign":
+        with pytest.raises(InputError, match="offset= goes with new rows"):
+            getattr(res, method)(offset=1.0)
+
+
+@pytest.mark.parametrize("method", ["get_prediction", "margins", "augment"])
+def test_known_customers_have_means_and_no_errors(fits, method):
+    with pytest.raises(NotAvailableError, match=f"{method} does not take known=.*predict"):
+        getattr(fits["groups"], method)(DATA, known=True)
+
+
+def test_columns_of_other_libraries_go_beside_new_rows(fits):
+    pl = pytest.importorskip("polars")
+    res, rows = fits["offset"], DATA.drop(columns="w")
+    found = res.get_prediction(rows, offset=pl.Series(DATA["w"].to_numpy()))
+    assert_allclose(found.predicted_mean, res.predict(DATA))
+
+
 # The same fit, told otherwise
 
 
@@ -414,6 +439,60 @@ def test_relabel_changes_numbers_and_nothing_else(fits, name, tmp_path):
     assert_allclose(ours, theirs, rtol=1e-8)
     other.save(tmp_path / "fit")
     assert_allclose(mixreg.load(tmp_path / "fit").params, other.params)
+
+
+@pytest.fixture(scope="module")
+def believed():
+    """A fit of three components by variational Bayes: no other axis has their number."""
+    options = {"concomitant": "~ age + height"}
+    return MixReg.from_formula("y ~ x + w + g", DATA, k=3, **options).fit("vb")
+
+
+def test_relabel_moves_what_mean_field_says(believed):
+    other = believed.relabel([3, 1, 2])
+    for name in ("x", "w", "log(sigma)"):
+        for new, old in ((1, 3), (2, 1), (3, 2)):
+            places = f"{name}[{new}]", f"{name}[{old}]"
+            assert_allclose(other.bse_mean_field[places[0]], believed.bse_mean_field[places[1]])
+
+
+def with_components(tree, k, size, path=""):
+    """Arrays of a frozen tree that have an axis of the components, or of all parameters."""
+    for field in fields(tree):
+        value, name = getattr(tree, field.name), f"{path}{field.name}"
+        if is_dataclass(value):
+            yield from with_components(value, k, size, f"{name}.")
+        elif isinstance(value, np.ndarray) and {k, size} & set(value.shape):
+            yield name, value
+
+
+@pytest.mark.parametrize("part", ["estimate", "standard", "tally", "beliefs"])
+def test_all_that_has_components_moves_when_they_do(believed, part):
+    order, back = np.array([2, 0, 1]), np.array([1, 2, 0])
+    layout, fitted = believed.spec.layout, believed.fitted
+    there = fitted.permute(layout, order)
+    again = there.permute(layout, back)
+    trees = [getattr(each, part) for each in (fitted, there, again)]
+    told = [list(with_components(tree, 3, layout.size)) for tree in trees]
+    assert len(told[0]) >= 3
+    for (name, old), (_, new), (_, same) in zip(*told, strict=True):
+        assert not np.allclose(old, new), name
+        assert_allclose(same, old, atol=1e-8, err_msg=name)
+
+
+def test_relabel_of_one_component_leaves_it():
+    res = MixReg.from_formula("y ~ x", DATA, k=1).fit()
+    other = res.relabel([1])
+    assert_allclose(other.params, res.params)
+    assert_allclose(other.cov_params(), res.cov_params())
+    assert_allclose(other.weights, [1.0])
+
+
+def test_relabelled_fits_from_files_keep_their_diagnostics(fits, tmp_path):
+    fits["groups"].save(tmp_path / "fit")
+    other = mixreg.load(tmp_path / "fit").relabel([2, 1])
+    assert other.diagnostics.search == fits["groups"].diagnostics.search
+    other.save(tmp_path / "other")
 
 
 def test_relabel_by_a_term_and_what_it_refuses(fits):

@@ -38,7 +38,7 @@ SOURCES = {"source", "raw", "near", "sample", "linear"}
 # PyMC builds one graph of all rows.
 NEED_ALL_ROWS = {"ppl/likelihood.py"}
 # Rows that a user hands over, to be fitted or predicted, are put into memory.
-PUT_INTO_MEMORY = {"table/declaration.py", "report/prediction.py"}
+PUT_INTO_MEMORY = {"report/given_rows.py", "table/declaration.py", "report/prediction.py"}
 # A search looks at its levels, and at views, as one block.
 LOOK_AT_ONE_BLOCK = {
     "search/candidates.py",

@@ -128,6 +128,11 @@ def test_components_refuse_choices_and_unknown_terms(cameras, tone):
         tone[1].plot_components("q")
     with pytest.raises(InputError, match="response='q'"):
         tone[1].plot_components(response="q")
+    for plot in (tone[1].plot_components, tone[1].plot_residuals):
+        with pytest.raises(
+            InputError, match=r"=a DataFrame is unknown; (responses are tuned|terms are Inter)"
+        ):
+            plot(tone[0])
 
 
 def test_coefficients_hold_estimates_and_intervals(counts):

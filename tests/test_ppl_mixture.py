@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from mixreg import InputError, MixReg, ppl
+from mixreg.ppl import classes
 from mixreg.ppl.compat import draws_of, pymc
 from mixreg.ppl.given import Given
 from mixreg.ppl.pymc_model import add_mixture
@@ -475,6 +476,28 @@ def test_classes_at_the_fit_are_the_fits(name):
             assert_allclose(found["row_probability"], res.posterior, atol=1e-8)
             assert (found["row_label"].to_numpy() == res.labels.to_numpy()).all()
             assert list(found["group"].to_numpy()) == list(model.groups)
+
+
+@pytest.mark.parametrize("groups", [None, "id"])
+@pytest.mark.parametrize("most", [40_000_000, 10])
+def test_classes_of_rows_in_files(groups, most, tmp_path, monkeypatch):
+    monkeypatch.setattr(classes, "MOST_KEPT", most)
+    rng, n = np.random.default_rng(2), 80
+    table = pd.DataFrame({"x": rng.normal(size=n), "id": np.repeat(np.arange(n // 4), 4)})
+    table["y"] = np.where(table["id"] % 2, 2, -1) * table["x"] + 0.3 * rng.normal(size=n)
+    table.to_parquet(tmp_path / "rows.parquet")
+    found = []
+    for data in (table, tmp_path / "rows.parquet"):
+        model = MixReg.from_formula("y ~ x", data, k=2, groups=groups)
+        point = model.fit(cov_type="none", n_init=2).initial_point()
+        posterior = {key: np.asarray(value)[None, None] for key, value in point.items()}
+        draws = draws_of({"posterior": (posterior, {})}, {})
+        found.append(ppl.classify(draws, model.to_pymc(likelihood="sweep"))["classes"])
+    assert_allclose(found[0]["probability"], found[1]["probability"], atol=1e-6)
+    assert_array_equal(found[0]["label"], found[1]["label"])
+    assert ("row_label" in found[0]) == (groups is not None)
+    assert "row_label" not in found[1]
+    assert ("probability_by_draw" in found[1]) == (most > 10)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson"])

@@ -37,6 +37,7 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
         index=index,
         kept=np.ones(n, dtype=bool) if kept is None else kept,
         rows=SimpleNamespace(names=SimpleNamespace(given=n if kept is None else len(kept))),
+        has_rows=True,
         groups_name="shop",
         family=Gaussian(),
         endog_names="y",
@@ -49,7 +50,10 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
     assigned, joint = weight @ chosen, (chosen.T * weight) @ whole
     row_labels = units.to_rows(whole.argmax(axis=1), n)
     tally = SimpleNamespace(
-        assigned=assigned, joint=joint, rows=np.bincount(row_labels, minlength=whole.shape[1])
+        assigned=assigned,
+        joint=joint,
+        rows=np.bincount(row_labels, minlength=whole.shape[1]),
+        weighted=units.weight is not None,
     )
     return SimpleNamespace(
         model=model,
@@ -607,6 +611,14 @@ def test_no_attributes():
     res = MixReg.from_formula("y ~ 1", lines(60), k=2).fit(n_init=2)
     with pytest.raises(NotAvailableError, match="no main effects"):
         importance(res)
+
+
+def test_importance_takes_a_dict():
+    data = lines(60)
+    res = MixReg.from_formula("y ~ x1", data, k=2).fit(n_init=2)
+    for wrong, name in ((["x1"], "list"), (data, "DataFrame"), ("x", "str")):
+        with pytest.raises(InputError, match=f"attributes must be a dict .*; got a {name}"):
+            res.importance(wrong)
 
 
 def test_a_category_has_one_coding_of_its_own(cards):

@@ -260,14 +260,16 @@ def test_print(chosen):
     assert "<table" in html
 
 
-def test_plot(chosen):
-    ax = chosen.plot()
+@pytest.mark.parametrize("name", ["plot_selection", "plot"])
+def test_plot(chosen, name):
+    plot = getattr(chosen, name)
+    ax = plot()
     assert [line.get_label() for line in ax.lines[:6:2]] == ["AIC", "BIC", "ICL"]
     assert_allclose(ax.lines[2].get_ydata(), chosen.table["bic"])
     assert ax.get_title(loc="left") == "k = 2 by BIC"
     assert {text.get_text() for text in ax.texts} == {"AIC", "BIC", "ICL"}
     other = pyplot.subplots()[1]
-    assert chosen.plot(other) is other
+    assert plot(ax=other) is other
     pyplot.close("all")
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import mixreg
 from mixreg import datasets
@@ -71,9 +71,17 @@ def _show(message: Any, *_: Any) -> None:
     print(f"mixreg: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as all others of the program; so are its commands'."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with a call, and end."""
+        self.exit(_ended(f"{' '.join(message.split())}; try {self.prog} --help", BAD_CALL))
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="mixreg",
         description="Find the hidden segments in regression data.",
         epilog=EXAMPLES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -61,6 +61,13 @@ class WhyTight:
     column: int = -1
     value: float = 0.0
     spacing: float = 0.0
+
+
+def permuted(reasons: tuple[WhyTight, ...], order: NDArray[np.intp]) -> tuple[WhyTight, ...]:
+    """Reasons of the same components in another order, the first component's first."""
+    places = np.argsort(order)
+    moved = [replace(each, component=int(places[each.component])) for each in reasons]
+    return tuple(sorted(moved, key=lambda each: each.component))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from mixreg.inference.replicate import (
     FarReplicate,
     Replicate,
     check_likelihood,
+    control_of,
     drawn,
     make_refit,
     redrawn,
@@ -360,7 +361,7 @@ def bootstrap(
     n_init = None if n_init is None else whole("n_init", n_init, 1)
     _check_kind(kind, res)
     source, replicates = _replicates(res, kind, np.random.SeedSequence(seed).spawn(n))
-    refit = AlignedRefit(make_refit(res, source, res.options.control, n_init))
+    refit = AlignedRefit(make_refit(res, source, control_of(res), n_init))
     found = run_all(refit, replicates, n_jobs, progress, "bootstrap", costs=[1.0] * n)
     return _collect(res, kind, found)
 

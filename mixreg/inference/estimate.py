@@ -20,7 +20,7 @@ from mixreg.jobs.progress import Watch
 from mixreg.jobs.solve import solve
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Parameters
+from mixreg.mixture.parameters import Parameters, new_numbers
 from mixreg.sources.threads import one_thread
 
 Array = NDArray[np.float64]
@@ -78,6 +78,23 @@ class Estimate:
                 "standard errors were not computed; fit again with cov_type='oim'"
             )
         return np.where(np.isinf(self.cov), 1e300, self.cov)
+
+    def permute(self, layout: Layout, order: NDArray[np.intp]) -> Estimate:
+        """Reorder the components."""
+
+        def turned(cov: Array | None) -> Array | None:
+            return None if cov is None else layout.turned_cov(cov, order)
+
+        places = np.argsort(order)
+        return replace(
+            self,
+            params=self.params.permute(order),
+            vector=layout.turning(order) @ self.vector,
+            cov=turned(self.cov),
+            mean_field=turned(self.mean_field),
+            separated=new_numbers(self.separated, order),
+            undetermined=tuple(sorted((int(places[j]), i) for j, i in self.undetermined)),
+        )
 
 
 @one_thread()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, NotAvailableError
 from mixreg.estimators import Control
 from mixreg.jobs.job import Job
 from mixreg.jobs.problem import Options, Problem, Solution
@@ -134,6 +134,14 @@ def make_refit(res: BaseResults, source: Source, control: Control, n_init: int |
     """What it takes to fit the model of some results to rows like those of `source`."""
     model = res.model
     return Refit(source, model.mixture, model.layout, res.fitted.estimate.params, control, n_init)
+
+
+def control_of(res: BaseResults) -> Control:
+    """When refits stop: as the fit did, or by default if the fit is from a file."""
+    try:
+        return res.options.control
+    except NotAvailableError:
+        return Control()
 
 
 def check_likelihood(res: BaseResults, what: str) -> None:

@@ -35,7 +35,7 @@ from mixreg.search.chance import milder, ranked, suspects, tightness, worth
 from mixreg.search.constants import ALIKE, EMPTY
 from mixreg.search.course import Course, race
 from mixreg.search.moves import swapped
-from mixreg.search.record import Record
+from mixreg.search.record import Maximum, Record, chance_of_better, merged
 from mixreg.search.tensor import TensorResult
 from mixreg.sources import Source
 from mixreg.sources.standard import Whitening
@@ -82,6 +82,35 @@ def at_the_maximum(source: Source, mixture: Mixture, fit: Run) -> RunWithSums:
     return RunWithSums(fit, *ending_sums(source, mixture, fit.params))
 
 
+def every_end(
+    source: Source,
+    mixture: Mixture,
+    starts: list[Parameters],
+    run: Any,
+    control: Control,
+    watch: Watch | None,
+    tensors: tuple[TensorResult, ...],
+) -> tuple[Run, Record | None]:
+    """Run all starts to the end, which the user asked for; the best of them, and where all ended.
+
+    There is no record of AltMin, which has losses to tell, and no likelihoods.
+    """
+    ends = [_ended(run, source, mixture, start, control, watch) for start in starts]
+    if run is run_altmin:
+        return max(ends, key=lambda end: end.objective), None
+    rows = source.row_weight
+    found = merged([Maximum(end, ("random",)) for end in ends], rows)
+    # Ends of one maximum are counted together; the one that is reported may not be the highest.
+    order = ranked(source, mixture, [each.run for each in found], rows)
+    maxima = sorted(found, key=lambda each: next(i for i, r in enumerate(order) if r is each.run))
+    exact = order[0].reason == "exact"
+    chance = 0.0 if exact else chance_of_better(maxima, len(ends))
+    levels = (source.rows,)
+    return order[0], Record(
+        order[0], tuple(maxima), len(ends), chance, 0, 0, levels, exact, tensors
+    )
+
+
 def best_end(
     source: Source,
     mixture: Mixture,
@@ -90,7 +119,6 @@ def best_end(
     run: Any,
     control: Control,
     watch: Watch | None,
-    every: bool = False,
 ) -> Run:
     """Run the finalists to the end, on all rows; the best of them.
 
@@ -101,14 +129,7 @@ def best_end(
     contested : int
         So many are run in any case; others, and at last milder starts, only
         while chance explains part of every end.
-    every : bool
-        Run all of them: the user asked for so many.
     """
-    if every and len(starts) > 1:
-        all_ends = [_ended(run, source, mixture, start, control, watch) for start in starts]
-        if run is run_altmin:
-            return max(all_ends, key=lambda end: end.objective)
-        return ranked(source, mixture, all_ends, source.row_weight)[0]
     ends: list[Run] = []
     most = len(starts) if source.rows <= MANY_ROWS else FEWER
     for number, start in enumerate(starts[:most]):

@@ -73,11 +73,19 @@ def make_job(
     Units that do not count are left out of the fit, not of the labels.
     """
     check_cov_type(cov_type, options.method)
+    given = options.init.T[:, :, None] if isinstance(options.init, np.ndarray) else None
+    problem = counting_problem(model, cov_type, cov_kwds, given)
+    return Job(problem, model.layout, options, cov_type)
+
+
+def counting_problem(
+    model: ModelParts, cov_type: str, cov_kwds: dict[str, Any] | None, given: Any = None
+) -> Problem:
+    """A model's rows that count, with their clusters, and labels to begin with, beside them."""
     problem = model.problem()
-    beside: dict[str, Any] = {"cov_group": cov_group_codes(cov_type, cov_kwds, model.rows)}
-    if isinstance(options.init, np.ndarray):
-        beside["given"] = options.init.T[:, :, None]
+    beside = {"cov_group": cov_group_codes(cov_type, cov_kwds, model.rows), "given": given}
+    beside = {name: column for name, column in beside.items() if column is not None}
     source = problem.source
-    if any(column is not None for column in beside.values()):
+    if beside:
         source = source.at_hand("labels or clusters of rows").with_columns(**beside)
-    return Job(replace(problem, source=source.counting()), model.layout, options, cov_type)
+    return replace(problem, source=source.counting())

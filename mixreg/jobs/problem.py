@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from mixreg.estimators import Control, Run
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.priors import Priors
-from mixreg.exact.reasons import WhyTight
+from mixreg.exact.reasons import WhyTight, permuted
 from mixreg.inference.last_pass import LastPass
 from mixreg.mixture.mixture import Mixture
-from mixreg.mixture.parameters import Parameters
+from mixreg.mixture.parameters import Parameters, new_numbers
 from mixreg.search.effort import Effort
 from mixreg.search.record import Record
 from mixreg.search.tensor import TensorResult, TensorStart
@@ -108,6 +108,19 @@ class Solution:
     elbo: float | None = None
     reasons: tuple[WhyTight, ...] = ()
     user: Parameters | None = None
+
+    def permute(self, order: NDArray[np.intp]) -> Solution:
+        """Reorder the components; sums of standard errors are to be made anew."""
+        return replace(
+            self,
+            run=replace(self.run, params=self.run.params.permute(order)),
+            user=None if self.user is None else self.user.permute(order),
+            beliefs=None if self.beliefs is None else self.beliefs.permute(order),
+            empty=new_numbers(self.empty, order),
+            suspects=new_numbers(self.suspects, order),
+            reasons=permuted(self.reasons, order),
+            last=replace(self.last, information=None, xx=None),
+        )
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from mixreg.jobs.ending import (
     at_the_maximum,
     believed,
     best_end,
+    every_end,
     finish,
     renumbered,
     revive,
@@ -97,8 +98,10 @@ def solve(
     else:
         run = run_altmin if options.method == "altmin" else run_em
         control = replace(options.control, near=record is not None)
-        every = record is None
-        fit = best_end(source, mixture, starts, contested, run, control, watch, every)
+        if record is None and len(starts) > 1:
+            fit, record = every_end(source, mixture, starts, run, control, watch, tensors)
+        else:
+            fit = best_end(source, mixture, starts, contested, run, control, watch)
         fit = settled_numbers(source, mixture, fit, run, options.control)
         end = at_the_maximum(source, mixture, fit)
         end, revived = revive(source, mixture, again, end, options, rng)

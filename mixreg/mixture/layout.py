@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.mixture.gate import Gate, make_gate
-from mixreg.mixture.parameters import Parameters
+from mixreg.mixture.parameters import Parameters, class_order
 
 Array = NDArray[np.float64]
 
@@ -170,6 +170,34 @@ class Layout:
         index = self.coef_index()
         coef = np.where(index >= 0, vector[index], 0.0)
         return Parameters(coef, dispersion, self._gate.settled(gate))
+
+    def turning(self, order: NDArray[np.intp]) -> Array:
+        """Matrix that takes the flat vector to that of components in another order."""
+        turn = np.zeros((self.size, self.size))
+        for index in (self.coef_index(), self.scale_index().reshape(self.k, -1)):
+            if index.size:
+                turn[index, index[order]] = 1.0
+        gate = self.gating_index().reshape(self.classes - 1, self._gate.width)
+        classes = class_order(order, self.k, self.classes)
+        for row, old in zip(gate, classes[1:], strict=True):
+            # Logits are against the first class, which may be another one now.
+            if old:
+                turn[row, gate[old - 1]] += 1.0
+            if classes[0]:
+                turn[row, gate[classes[0] - 1]] -= 1.0
+        return turn
+
+    def turned_cov(self, cov: Array, order: NDArray[np.intp]) -> Array:
+        """The covariance of the flat vector of components in another order.
+
+        Infinite variances, of what the data do not determine, stay infinite.
+        """
+        turn = self.turning(order)
+        lost = (turn != 0) @ np.isinf(np.diag(cov))
+        turned = turn @ np.where(np.isinf(cov), 0.0, cov) @ turn.T
+        turned[lost, :] = turned[:, lost] = 0.0
+        turned[lost, lost] = np.inf
+        return np.asarray(turned)
 
     def free(self) -> Layout:
         """Give the same model with nothing in common between components."""

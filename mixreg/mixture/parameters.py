@@ -6,7 +6,7 @@ one) adds one axis after it. This is the only place that permutes components.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -189,6 +189,12 @@ class Parameters:
 def class_order(order: NDArray[np.intp], k: int, classes: int) -> NDArray[np.intp]:
     """An order of the components as one of all classes: the background stays last."""
     return np.concatenate([order, np.arange(k, classes)])
+
+
+def new_numbers(components: Iterable[int], order: NDArray[np.intp]) -> tuple[int, ...]:
+    """Numbers of some components (from 0) in another order, smallest first."""
+    places = np.argsort(order)
+    return tuple(sorted(int(places[j]) for j in components))
 
 
 def weight_order(coef: Array, weights: Array) -> NDArray[np.intp]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.errors import NotAvailableError
 from mixreg.estimators.expectation import Posterior
 from mixreg.ppl.compat import check_posterior, with_groups
 from mixreg.ppl.draws import CHUNK
@@ -15,6 +17,7 @@ from mixreg.ppl.located import AtDraws, at_draws, located
 from mixreg.ppl.mixed import Mixed
 from mixreg.ppl.names import row_labels
 from mixreg.sources import Source, per_unit
+from mixreg.table.parts import ModelParts
 
 Array = NDArray[np.float64]
 
@@ -37,13 +40,15 @@ def classify(data: Any, model: Any) -> Any:
     InferenceData or DataTree
         A copy with a group `classes`: `probability` of each row or group, averaged over
         draws, its `label`, and `probability_by_draw`; with groups also
-        `row_probability`, `row_label` and `row_group`, the number of its group.
+        `row_probability`, `row_label` and `row_group`, the number of its group, if rows are
+        in memory.
         Averages over draws mean something if components keep their numbers: see
         `mixreg.ppl.align`, which makes them anew.
 
     Notes
     -----
-    With very many draws, rows and classes, `probability_by_draw` is left out.
+    With very many draws, rows and classes, `probability_by_draw` is left out. Rows in files
+    are met block by block; of those in groups, the groups are told.
 
     Examples
     --------
@@ -62,11 +67,16 @@ def classify(data: Any, model: Any) -> Any:
     draws = {name: _draws_first(posterior[name]) for name in names if name in posterior}
     at = at_draws(found, draws)
     chains = (posterior.sizes["chain"], posterior.sizes["draw"])
-    total = chains[0] * chains[1]
-    one = class_probabilities(found.mixed, at)
+    total, mixed = chains[0] * chains[1], found.mixed
+    pieces = class_probabilities(mixed, at)
+    if total * mixed.source.units * mixed.parts.layout.classes > MOST_KEPT:
+        mean = np.asarray(sum(piece.sum(axis=0) for piece in pieces)) / len(at)
+        return with_groups(data, {CLASSES: class_table(mixed, mean)})
+    one = np.concatenate(list(pieces))
     probability = np.broadcast_to(one, (total, *one.shape[1:])).reshape(*chains, *one.shape[1:])
     labelled = {"chain": posterior["chain"], "draw": posterior["draw"]}
-    return with_groups(data, {CLASSES: class_table(found.mixed, probability, labelled)})
+    table = class_table(mixed, one.mean(axis=0), probability, labelled)
+    return with_groups(data, {CLASSES: table})
 
 
 def _draws_first(values: Any) -> Array:
@@ -75,19 +85,17 @@ def _draws_first(values: Any) -> Array:
     return np.asarray(array.reshape(-1, *array.shape[2:]))
 
 
-def class_probabilities(mixed: Mixed, at: AtDraws) -> Array:
-    """Class probabilities of each unit at each draw, (draws, units, K)."""
+def class_probabilities(mixed: Mixed, at: AtDraws) -> Iterator[Array]:
+    """Class probabilities of each unit at each draw, (draws, units, K), some draws at a time."""
     task, source = Posterior(mixed.mixture), mixed.source
     if at.offsets is not None:
         linear = mixed.parts.family.linear
-        each = [
-            _of(with_offset(source, linear, offset), task, at, slice(i, i + 1))
-            for i, offset in enumerate(at.offsets)
-        ]
-        return np.concatenate(each)
+        for i, offset in enumerate(at.offsets):
+            yield _of(with_offset(source, linear, offset), task, at, slice(i, i + 1))
+        return
     per = max(1, CHUNK // (source.rows * mixed.parts.layout.classes))
-    firsts = range(0, len(at), per)
-    return np.concatenate([_of(source, task, at, slice(i, i + per)) for i in firsts])
+    for i in range(0, len(at), per):
+        yield _of(source, task, at, slice(i, i + per))
 
 
 def _of(source: Source, task: Posterior, at: AtDraws, runs: slice) -> Array:
@@ -95,8 +103,31 @@ def _of(source: Source, task: Posterior, at: AtDraws, runs: slice) -> Array:
     return np.moveaxis(per_unit(source, task, some), 0, -1)
 
 
-def class_table(mixed: Mixed, probability: Array, labelled: dict[str, Any]) -> Any:
-    """The group `classes` as a Dataset, from probabilities (chain, draw, units, K)."""
+def has_units(parts: ModelParts) -> bool:
+    """Whether it is known which rows share a label: those in files are many."""
+    try:
+        return parts.units.starts is not None
+    except NotAvailableError:
+        return False
+
+
+def class_table(
+    mixed: Mixed,
+    mean: Array,
+    by_draw: Array | None = None,
+    labelled: dict[str, Any] | None = None,
+) -> Any:
+    """The group `classes` as a Dataset.
+
+    Parameters
+    ----------
+    mixed : Mixed
+    mean : (units, K) array
+    by_draw : (chain, draw, units, K) array or None
+        Left out where it would be too large.
+    labelled : dict or None
+        Chains and draws.
+    """
     import xarray
 
     parts, dim = mixed.parts, mixed.prefix + "class"
@@ -104,19 +135,18 @@ def class_table(mixed: Mixed, probability: Array, labelled: dict[str, Any]) -> A
     classes = np.array(parts.spec.classes)
     names = parts.index if parts.groups is None else parts.groups
     coords = {unit: row_labels(names), dim: classes}
-    mean = probability.mean(axis=(0, 1))
     variables: dict[str, Any] = {
         "probability": ((unit, dim), mean),
         "label": ((unit,), classes[mean.argmax(axis=1)]),
     }
-    if parts.groups is not None:
+    if parts.groups is not None and has_units(parts):
         rows = np.asarray(parts.units.to_rows(mean, parts.nobs))
         coords["row"] = row_labels(parts.index)
         number = np.arange(len(mean))
         variables["row_group"] = (("row",), np.asarray(parts.units.to_rows(number, parts.nobs)))
         variables["row_probability"] = (("row", dim), rows)
         variables["row_label"] = (("row",), classes[rows.argmax(axis=1)])
-    if probability.size <= MOST_KEPT:
-        variables["probability_by_draw"] = (("chain", "draw", unit, dim), probability)
-        coords |= labelled
+    if by_draw is not None:
+        variables["probability_by_draw"] = (("chain", "draw", unit, dim), by_draw)
+        coords |= labelled or {}
     return xarray.Dataset(variables, coords)

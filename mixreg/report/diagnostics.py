@@ -52,7 +52,8 @@ class Diagnostics:
     certified : bool
         Zero loss that chance cannot explain: these are the components.
     search : SearchReport or None
-        How the search went; None if there was one start.
+        How the search went; None if there was one start, or random ones of AltMin or
+        variational Bayes.
     responses : int
         With several responses there are no moments, and no tensor start.
     linear : bool
@@ -255,7 +256,7 @@ def _numbers(d: Diagnostics) -> list[str]:
 
 def _search_lines(d: Diagnostics) -> list[str]:
     if d.search is None:
-        return ["One start was used; there was no search."]
+        return ["There was no search: the fit began at one start, or at random ones."]
     search = d.search
     if d.certified:
         return [f"The search ended with zero loss (levels of {_rows(search)} rows)."]

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.priors import Priors
-from mixreg.exact.reasons import WhyTight
+from mixreg.exact.reasons import WhyTight, permuted
 from mixreg.inference.estimate import Estimate
 from mixreg.inference.last_pass import TakeLabels
 from mixreg.jobs.problem import Options, Solution
-from mixreg.mixture.parameters import Parameters
+from mixreg.mixture.layout import Layout
+from mixreg.mixture.parameters import Parameters, class_order, new_numbers
 from mixreg.report.tally import Tally, tally
 from mixreg.search.record import Record
 from mixreg.sources.base import Standardised
@@ -125,6 +126,21 @@ class Fitted:
     def with_groups(self, posterior: Array) -> Fitted:
         """The same fit with what the rows say of the groups, which it can then do without."""
         return self if self.groups is None else replace(self, posterior=posterior)
+
+    def permute(self, layout: Layout, order: NDArray[np.intp]) -> Fitted:
+        """Reorder the components: the one that was `order[j]` is number j, both from 0."""
+        classes = class_order(order, layout.k, layout.classes)
+        return replace(
+            self,
+            estimate=self.estimate.permute(layout, order),
+            standard=self.standard.permute(order),
+            tally=self.tally.permute(layout, order),
+            posterior=None if self.posterior is None else self.posterior[classes],
+            empty=new_numbers(self.empty, order),
+            suspects=new_numbers(self.suspects, order),
+            reasons=permuted(self.reasons, order),
+            beliefs=None if self.beliefs is None else self.beliefs.permute(order),
+        )
 
 
 def make_fitted(

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import pandas as pd
 
 from mixreg.errors import NotAvailableError
+from mixreg.jobs.problem import Solution
 from mixreg.report import intervals, margins, residuals, tidy
 from mixreg.report.base_results import BaseResults
+from mixreg.report.fitted import Fitted
+from mixreg.report.given_rows import on_own_rows, on_rows
 from mixreg.report.marginal_model import marginal_model
-from mixreg.report.relabelling import new_errors, read_order, relabelled, turned
+from mixreg.report.new_columns import read_columns
+from mixreg.report.relabelling import new_errors, read_order
 from mixreg.table.checks import whole
+
+# What a fit whose rows are gone has at hand, and could not make again.
+KEPT = ("diagnostics",)
 
 
 class Framed(BaseResults):
@@ -88,7 +96,7 @@ class Framed(BaseResults):
         >>> res.augment(tone).columns.tolist()[-5:]
         ['certainty', 'p1', 'p2', 'fitted', 'residual']
         """
-        return tidy.augment(self, data, columns)
+        return tidy.augment(self, data, read_columns("augment", data, columns))
 
     # Fitted values and residuals
 
@@ -125,7 +133,9 @@ class Framed(BaseResults):
         """
         return residuals.residuals(self, "response", "mixture", 0)
 
-    def residuals(self, kind: str = "response", by: str = "mixture", seed: int = 0) -> Any:
+    def residuals(
+        self, kind: str = "response", by: str = "mixture", seed: int = 0, *, data: Any = None
+    ) -> Any:
         """Residuals of the fit's own rows.
 
         Parameters
@@ -139,6 +149,8 @@ class Framed(BaseResults):
             From the mixture, or from each component: weight these by `posterior`.
         seed : int
             For quantile residuals.
+        data : DataFrame or another table, optional
+            Rows with all columns of the model, for a fit whose own are gone.
 
         Returns
         -------
@@ -152,7 +164,7 @@ class Framed(BaseResults):
         >>> res.residuals("quantile", by="component").shape
         (150, 2)
         """
-        return residuals.residuals(self, kind, by, whole("seed", seed, 0))
+        return residuals.residuals(on_rows(self, data), kind, by, whole("seed", seed, 0))
 
     # Predictions and effects with errors
 
@@ -168,7 +180,7 @@ class Framed(BaseResults):
         which : {"mean", "component"}
             As in `predict`.
         **columns
-            As in `predict`.
+            As in `predict`, but for `known`.
 
         Returns
         -------
@@ -185,6 +197,7 @@ class Framed(BaseResults):
         >>> res.get_prediction(tone.head(3), "component").summary_frame().shape
         (6, 4)
         """
+        columns = read_columns("get_prediction", new, columns)
         return intervals.get_prediction(self, new, which, columns)
 
     def margins(
@@ -230,6 +243,7 @@ class Framed(BaseResults):
         >>> res.margins()["component"].tolist()
         [1, 2, 'overall']
         """
+        columns = read_columns("margins", data, columns)
         return margins.margins(self, data, at, variables, conf_level, columns)
 
     def to_marginaleffects(self, data: Any, which: str = "component") -> Any:
@@ -278,10 +292,18 @@ class Framed(BaseResults):
         True
         """
         moved = read_order(self, order, by)
-        fitted = relabelled(self.fitted, self.spec.layout, moved)
-        return type(self)(self.model, fitted, turned(self._solution, moved), self._options)
+        solution = None if self._solution is None else self._solution.permute(moved)
+        return self._told_anew(self.fitted.permute(self.spec.layout, moved), solution)
 
-    def with_cov(self, cov_type: str, cov_kwds: dict[str, Any] | None = None) -> Self:
+    def _told_anew(self, fitted: Fitted, solution: Solution | None) -> Self:
+        """The same fit with other numbers, or other errors; diagnostics depend on neither."""
+        made = type(self)(self.model, fitted, solution, self._options)
+        made.__dict__ |= {name: self.__dict__[name] for name in KEPT if name in self.__dict__}
+        return made
+
+    def with_cov(
+        self, cov_type: str, cov_kwds: dict[str, Any] | None = None, *, data: Any = None
+    ) -> Self:
         """The same fit with standard errors of another kind.
 
         Parameters
@@ -289,6 +311,8 @@ class Framed(BaseResults):
         cov_type : {"oim", "opg", "robust", "cluster", "none"}
         cov_kwds : dict, optional
             For "cluster": `{"groups": array}`, one entry a row.
+        data : DataFrame or another table, optional
+            The rows that the model was fitted to, where they are gone.
 
         Examples
         --------
@@ -297,10 +321,11 @@ class Framed(BaseResults):
         >>> res.with_cov("robust").cov_type
         'robust'
         """
-        if self._solution is None:
+        if self._solution is None and data is None:
             raise NotAvailableError(
-                "a fit from a file does not keep the sums of other standard errors; fit the model "
-                "to its data with cov_type="
+                "a fit from a file does not keep the sums of other standard errors; give the rows "
+                "that it was fitted to, with_cov(cov_type, data=data)"
             )
-        fitted, solution = new_errors(self, self._solution, cov_type, cov_kwds)
-        return type(self)(self.model, fitted, solution, self._options)
+        res = on_own_rows(self, data)
+        made, solution = new_errors(res, self._solution, cov_type, cov_kwds)
+        return self._told_anew(replace(self.fitted, estimate=made), solution)

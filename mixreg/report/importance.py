@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -93,7 +94,7 @@ def importance(
     each column that varies is an attribute.
     """
     found, left_out = _attributes(res)
-    found = _together(found, attributes or {})
+    found = _together(found, _read(attributes))
     spans = {each.name: each.span for each in found}
     if any(each.span is None for each in found):
         seen = res.model.given.sweep(TakeSpans(found)).width
@@ -107,6 +108,18 @@ def importance(
     frame["overall"] = np.average(frame, axis=1, weights=res.weights.loc[res.components])
     frame.attrs["left_out"] = left_out
     return frame
+
+
+def _read(attributes: Any) -> Mapping[str, Sequence[str]]:
+    """Which terms are one attribute, as a dict."""
+    if attributes is None:
+        return {}
+    if not isinstance(attributes, Mapping):
+        raise InputError(
+            "attributes must be a dict of lists of terms, as {'fee': ['Med_Fee', 'Low_Fee']}; got "
+            f"a {type(attributes).__name__}. Leave it out to compare the terms as they are"
+        )
+    return attributes
 
 
 def _together(

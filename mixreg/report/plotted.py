@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mixreg.report.framed import Framed
+from mixreg.report.given_rows import on_rows
 from mixreg.report.plots import (
     choice_plot,
     coefficient_plot,
@@ -25,7 +26,7 @@ from mixreg.table.checks import whole
 class Plotted(Framed):
     """Plots of a fit, all in one style; they need matplotlib, and draw a sample of many rows."""
 
-    def plot(self, figure: Any = None) -> NDArray[Any]:
+    def plot(self, figure: Any = None, *, data: Any = None) -> NDArray[Any]:
         """The four most useful plots on one page.
 
         Components over a regressor (of choices: the search), coefficients, rootograms of
@@ -35,6 +36,8 @@ class Plotted(Framed):
         ----------
         figure : matplotlib Figure, optional
             An empty one, such as `plt.figure(layout="constrained")`; a new one if None.
+        data : DataFrame or another table, optional
+            Rows with all columns of the model, for a fit whose own are gone.
 
         Returns
         -------
@@ -47,9 +50,11 @@ class Plotted(Framed):
         >>> len(res.plot())
         5
         """
-        return page.plot(self, figure)
+        return page.plot(on_rows(self, data), figure)
 
-    def plot_components(self, term: str | None = None, response: Any = None, ax: Any = None) -> Any:
+    def plot_components(
+        self, term: str | None = None, response: Any = None, ax: Any = None, *, data: Any = None
+    ) -> Any:
         """Data and fitted lines over one regressor.
 
         Rows have the mark of their segment, the smaller the less certain. Where other
@@ -64,6 +69,8 @@ class Plotted(Framed):
             Of several responses, which; the first if left out.
         ax : matplotlib Axes, optional
             A new figure if None.
+        data : DataFrame or another table, optional
+            Rows with all columns of the model, for a fit whose own are gone.
 
         Returns
         -------
@@ -76,7 +83,7 @@ class Plotted(Framed):
         >>> res.plot_components().get_xlabel()
         'stretchratio'
         """
-        return component_plot.plot_components(self, term, response, ax)
+        return component_plot.plot_components(on_rows(self, data), term, response, ax)
 
     def plot_coefficients(
         self,
@@ -112,7 +119,9 @@ class Plotted(Framed):
         level = check_level(conf_level)
         return coefficient_plot.plot_coefficients(self, terms, exponentiate, level, ax)
 
-    def plot_posterior(self, bins: int = posterior_plot.BINS, axes: Any = None) -> NDArray[Any]:
+    def plot_posterior(
+        self, bins: int = posterior_plot.BINS, axes: Any = None, *, data: Any = None
+    ) -> NDArray[Any]:
         """A rootogram of the posterior for each component, as in flexmix.
 
         Heights are roots of counts of rows (of groups where there are groups, with their
@@ -124,6 +133,8 @@ class Plotted(Framed):
         bins : int
         axes : array of matplotlib Axes, optional
             One for each component.
+        data : DataFrame or another table, optional
+            Rows with all columns of the model, for a fit whose own are gone.
 
         Returns
         -------
@@ -136,7 +147,7 @@ class Plotted(Framed):
         >>> len(res.plot_posterior())
         2
         """
-        return posterior_plot.plot_posterior(self, bins, axes)
+        return posterior_plot.plot_posterior(on_rows(self, data), bins, axes)
 
     def plot_search(self, ax: Any = None) -> Any:
         """Maxima that the search found, and how many starts led to each.
@@ -185,7 +196,9 @@ class Plotted(Framed):
         """
         return profile_plot.plot_profile(self, data, variables, ax)
 
-    def plot_residuals(self, response: Any = None, seed: int = 0, axes: Any = None) -> NDArray[Any]:
+    def plot_residuals(
+        self, response: Any = None, seed: int = 0, axes: Any = None, *, data: Any = None
+    ) -> NDArray[Any]:
         """Randomised quantile residuals by component: QQ plot, and against fitted.
 
         In the QQ plot residuals are weighted by the posterior; those of a right model lie
@@ -198,6 +211,8 @@ class Plotted(Framed):
         seed : int
             Of the random part, which counts and choices have.
         axes : two matplotlib Axes, optional
+        data : DataFrame or another table, optional
+            Rows with all columns of the model, for a fit whose own are gone.
 
         Returns
         -------
@@ -210,7 +225,8 @@ class Plotted(Framed):
         >>> len(res.plot_residuals())
         2
         """
-        return residual_plot.plot_residuals(self, response, whole("seed", seed, 0), axes)
+        rows = on_rows(self, data)
+        return residual_plot.plot_residuals(rows, response, whole("seed", seed, 0), axes)
 
     def plot_shares(self, new: Any, labels: Any = None, ax: Any = None) -> Any:
         """Shares of the alternatives of one choice set, by segment and in all.

@@ -21,7 +21,7 @@ from mixreg.sources.base import PerRow
 from mixreg.sources.block import Block
 from mixreg.sources.tasks import offsets, regressors, set_sizes
 from mixreg.table import frames
-from mixreg.table.columns import as_arrays, as_frame
+from mixreg.table.columns import as_frame
 from mixreg.table.design import Design
 from mixreg.table.prepared import prepared
 from mixreg.table.responses import OneResponse, Response, side_by_side
@@ -39,11 +39,7 @@ def predict(res: BaseResults, new: Any, which: str, columns: dict[str, Any]) -> 
         raise InputError(f"which={which!r} is unknown; use one of {', '.join(WHICH)}")
     if new is None and which in ("posterior", "label"):
         return res.posterior if which == "posterior" else res.labels
-    if new is None:
-        rows = own_rows(res)
-    else:
-        columns = {name: _new_column(name, value) for name, value in columns.items()}
-        rows = new_rows(res, read_new(res, new), columns, which)
+    rows = own_rows(res) if new is None else new_rows(res, read_new(res, new), columns, which)
     if which == "component":
         return component_frame(res, rows)
     if which == "mean":
@@ -236,15 +232,6 @@ def read_new(res: BaseResults, new: Any) -> Any:
     if gate is not None:
         names |= gate.right_columns if gate.right is not None else {*gate.terms}
     return frames.read(read_whole(new, names or None), names, by_place=terms, levels=False)
-
-
-def _new_column(name: str, value: Any) -> Any:
-    """A column of new rows as pandas or numpy has it; concomitants may be a table."""
-    if isinstance(value, dict):
-        return {key: frames.column(one, name) for key, one in value.items()}
-    if name == "concomitant" and not isinstance(value, str):
-        return as_arrays(value)[0]
-    return frames.column(value, name)
 
 
 def _new_concomitants(

@@ -9,18 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError, NotAvailableError
+from mixreg.estimators import Run
+from mixreg.estimators.priors import Priors
 from mixreg.inference.estimate import Estimate, estimate
-from mixreg.inference.last_pass import last_pass
-from mixreg.jobs.job import make_job
+from mixreg.inference.last_pass import LastPass, last_pass
+from mixreg.jobs.job import counting_problem
 from mixreg.jobs.options import check_cov_type
 from mixreg.jobs.problem import Solution
-from mixreg.mixture.layout import Layout
-from mixreg.mixture.parameters import class_order
 from mixreg.report.base_results import BaseResults
 from mixreg.report.fitted import Fitted
-from mixreg.report.tally import Tally
 
-Array = NDArray[np.float64]
 Order = NDArray[np.intp]
 
 
@@ -48,113 +46,51 @@ def _example(k: int) -> str:
     return str(list(range(k, 0, -1)))
 
 
-def relabelled(fitted: Fitted, layout: Layout, order: Order) -> Fitted:
-    """A fit in which the component that was `order[j]` is number j, both from 0."""
-    classes = class_order(order, layout.k, layout.classes)
-    places = np.argsort(order)
-
-    def moved(components: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(int(places[j]) for j in components))
-
-    reasons = tuple(replace(r, component=int(places[r.component])) for r in fitted.reasons)
-    return replace(
-        fitted,
-        estimate=_estimate(fitted.estimate, layout, order),
-        standard=fitted.standard.permute(order),
-        tally=_tally(fitted.tally, layout, classes, order),
-        posterior=None if fitted.posterior is None else fitted.posterior[classes],
-        empty=moved(fitted.empty),
-        suspects=moved(fitted.suspects),
-        reasons=tuple(sorted(reasons, key=lambda each: each.component)),
-        beliefs=None if fitted.beliefs is None else fitted.beliefs.permute(order),
-    )
-
-
-def _estimate(old: Estimate, layout: Layout, order: Order) -> Estimate:
-    turn, places = turning(layout, order), np.argsort(order)
-    cov = None
-    if old.cov is not None:
-        lost = (turn != 0) @ np.isinf(np.diag(old.cov))
-        cov = turn @ np.where(np.isinf(old.cov), 0.0, old.cov) @ turn.T
-        cov[lost, :] = cov[:, lost] = 0.0
-        cov[lost, lost] = np.inf
-    return replace(
-        old,
-        params=old.params.permute(order),
-        vector=turn @ old.vector,
-        cov=cov,
-        separated=tuple(sorted(int(places[j]) for j in old.separated)),
-        undetermined=tuple(sorted((int(places[j]), i) for j, i in old.undetermined)),
-    )
-
-
-def turning(layout: Layout, order: Order) -> Array:
-    """Matrix that takes the flat vector to that of components in another order."""
-    turn = np.zeros((layout.size, layout.size))
-    for index in (layout.coef_index(), layout.scale_index().reshape(layout.k, -1)):
-        if index.size:
-            turn[index, index[order]] = 1.0
-    gate = layout.gating_index().reshape(layout.classes - 1, -1)
-    classes = class_order(order, layout.k, layout.classes)
-    for row, old in zip(gate, classes[1:], strict=True):
-        # Logits are against the first class, which may be another one now.
-        if old:
-            turn[row, gate[old - 1]] += 1.0
-        if classes[0]:
-            turn[row, gate[classes[0] - 1]] -= 1.0
-    return turn
-
-
-def _tally(old: Tally, layout: Layout, classes: Order, order: Order) -> Tally:
-    gate = layout.gating_index()
-    back = np.linalg.inv(turning(layout, order)[np.ix_(gate, gate)]) if len(gate) else np.eye(0)
-    return replace(
-        old,
-        weights=old.weights[classes],
-        slopes=old.slopes[classes] @ back,
-        rows=old.rows[classes],
-        units=old.units[classes],
-        assigned=old.assigned[classes],
-        joint=old.joint[np.ix_(classes, classes)],
-    )
-
-
-def turned(solution: Solution | None, order: Order) -> Solution | None:
-    """A solution with its components in another order; its information is to be made anew."""
-    if solution is None:
-        return None
-    run = replace(solution.run, params=solution.run.params.permute(order))
-    user = None if solution.user is None else solution.user.permute(order)
-    beliefs = None if solution.beliefs is None else solution.beliefs.permute(order)
-    last = replace(solution.last, information=None, xx=None)
-    return replace(solution, run=run, user=user, last=last, beliefs=beliefs)
-
-
 def new_errors(
-    res: BaseResults, solution: Solution, cov_type: Any, cov_kwds: dict[str, Any] | None
-) -> tuple[Fitted, Solution]:
-    """A fit with standard errors of another kind; rows are met only where sums are missing."""
+    res: BaseResults, solution: Solution | None, cov_type: Any, cov_kwds: dict[str, Any] | None
+) -> tuple[Estimate, Solution]:
+    """Standard errors of another kind; rows are met only where sums are missing."""
     check_cov_type(cov_type, res.method)
     if res.method == "vb":
         raise NotAvailableError(
             "method='vb' has posterior standard deviations, and no other errors"
         )
-    there = solution.last.information is not None and cov_type not in ("cluster", "none")
-    problem = None
-    if not there and cov_type != "none":
-        job = make_job(res.model, res.options, cov_type, cov_kwds)
-        problem = job.problem
-        source = problem.source.standard(problem.whitening)
-        mixture, params = problem.mixture, solution.run.params
-        hard = res.method == "altmin"
-        last = last_pass(source, mixture, params, hard, solution.exact)
-        solution = replace(solution, last=last)
-    elif cov_kwds:
+    needed = cov_type == "cluster" or (
+        cov_type != "none" and (solution is None or solution.last.information is None)
+    )
+    if cov_kwds and not needed:
         raise InputError(f"cov_kwds={cov_kwds!r} is only used with cov_type='cluster'")
-    problem = res.model.problem() if problem is None else problem
-    made = estimate(problem, res.spec.layout, solution, res.method, cov_type, res.options.priors)
+    problem = res.model.problem()
+    if needed or solution is None:
+        problem = counting_problem(res.model, cov_type, cov_kwds)
+        source, params = problem.source.standard(problem.whitening), res.fitted.standard
+        hard, exact = res.method == "altmin", res.fitted.exact
+        last = last_pass(source, problem.mixture, params, hard, exact)
+        solution = _ended(res.fitted, last) if solution is None else replace(solution, last=last)
+    made = estimate(problem, res.spec.layout, solution, res.method, cov_type, Priors())
     kept = solution if cov_type != "cluster" else _without_clusters(solution)
-    return replace(res.fitted, estimate=made), kept
+    # Rows that are read again have their likelihood up to rounding.
+    return replace(made, llf=res.llf), kept
+
+
+def _ended(fitted: Fitted, last: LastPass) -> Solution:
+    """Where a fit from a file ended, by what it keeps and the sums of its rows."""
+    objective = np.inf if fitted.exact else float(last.soft.objective[0])
+    reason: Any = fitted.reason
+    return Solution(
+        Run(fitted.standard, objective, fitted.history, reason, fitted.n_iter),
+        fitted.exact,
+        fitted.certified,
+        (),
+        None,
+        fitted.binds,
+        fitted.empty,
+        fitted.revived,
+        fitted.suspects,
+        last,
+        reasons=fitted.reasons,
+        user=fitted.estimate.params,
+    )
 
 
 def _without_clusters(solution: Solution) -> Solution:

@@ -10,6 +10,7 @@ import pandas as pd
 from mixreg.inference.delta import willingness_to_pay
 from mixreg.report import segments as market
 from mixreg.report.base_results import check_alpha
+from mixreg.report.given_rows import on_rows
 from mixreg.report.importance import importance
 from mixreg.report.plotted import Plotted
 
@@ -65,13 +66,17 @@ class Segmented(Plotted):
         """
         return market.classification(self)
 
-    def importance(self, attributes: Mapping[str, Sequence[str]] | None = None) -> pd.DataFrame:
+    def importance(
+        self, attributes: Mapping[str, Sequence[str]] | None = None, *, data: Any = None
+    ) -> pd.DataFrame:
         """Conjoint importance of each attribute, in percent.
 
         Parameters
         ----------
         attributes : dict, optional
             Terms that are one attribute: `{"fee": ["Med_Fee", "Low_Fee"]}`.
+        data : DataFrame or another table, optional
+            Rows with all columns of the model, for a fit whose own are gone.
 
         Examples
         --------
@@ -85,7 +90,7 @@ class Segmented(Plotted):
         {'features': 51.0, 'price': 49.0}
         """
         self.spec.check_one_response("importance")
-        return importance(self, attributes)
+        return importance(on_rows(self, data), attributes)
 
     def wtp(self, price: str, alpha: float = 0.05) -> pd.DataFrame:
         """Willingness to pay: minus each coefficient over that of the price.

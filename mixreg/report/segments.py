@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from mixreg.errors import InputError
-from mixreg.reading.files import read_whole
 from mixreg.report.base_results import BaseResults
+from mixreg.report.beside import aligned, has_labels
 from mixreg.report.elasticities import log_terms
+from mixreg.report.given_rows import on_rows
 from mixreg.sources import unit_weights
-from mixreg.table import frames
-from mixreg.table.columns import plain
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -197,7 +196,9 @@ def profile(res: BaseResults, data: Any) -> SegmentProfile:
         With the index of the data that the model was fitted on; rows that the
         model did not use are left out. For a model with groups also one row a
         group, indexed by group. Another table than pandas' has the rows of the
-        data, or one row a group and the column that names it.
+        data, or one row a group and the column that names it. Of a fit whose rows
+        are gone, rows have the column that names their group, whose label is kept;
+        without groups they have all columns of the model, by which they are labelled.
 
     Notes
     -----
@@ -212,13 +213,16 @@ def profile(res: BaseResults, data: Any) -> SegmentProfile:
     the chi-square test is on the safe side. The column that names the groups
     is left out. Missing values are dropped by variable.
     """
+    if not (res.model.has_rows or has_labels(res)):
+        res = on_rows(res, data)
     members = _members(res)
-    frame, unit = _aligned(res, data)
+    frame, unit = aligned(res, data)
     tables, tests = [], {}
     for name in frame.columns:
         values, levels = _matrix(frame[name])
         if unit is not None:
-            values = pd.DataFrame(values).groupby(unit).mean().to_numpy()
+            units = range(len(members.weight))
+            values = pd.DataFrame(values).groupby(unit).mean().reindex(units).to_numpy()
         there = ~np.isnan(values[:, 0])
         described = _describe(values[there], members, there, levels is None)
         index = pd.MultiIndex.from_product([[name], levels or ["mean", "sd"]])
@@ -261,74 +265,11 @@ def _members(res: BaseResults) -> _Members:
     if res.spec.noise:
         ids = [*ids, 0]
         posterior = np.column_stack([posterior, np.clip(1 - posterior.sum(axis=1), 0, 1)])
-    source = res.model.source
-    weight = unit_weights(source) if source.has("weight") else np.ones(len(labels), dtype=int)
+    weight = np.ones(len(labels), dtype=int)
+    if res.fitted.tally.weighted:
+        weight = unit_weights(res.model.source)
     assigned = (labels[:, None] == np.array(ids)) * weight[:, None]
     return _Members(pd.Index(ids, name="component"), posterior, assigned, weight)
-
-
-def _aligned(res: BaseResults, data: Any) -> tuple[pd.DataFrame, NDArray[np.int_] | None]:
-    """The rows of data in the model's order, and their units if those are groups of rows."""
-    data = _table(data, res.spec.groups_name)
-    if not isinstance(data, pd.DataFrame):
-        raise InputError(f"data must be a DataFrame; got {type(data).__name__}")
-    model, groups, index = res.model, res.known_groups, data.index
-    data = data.drop(columns=[res.spec.groups_name], errors="ignore").rename(columns=str)
-    if data.empty or not data.columns.is_unique:
-        what = "is empty" if data.empty else "has columns with the same name"
-        raise InputError(f"data {what}; give at least one row and one column, names all different")
-    kept = None if index.is_unique else model.kept
-    at_rows = _find(index, model.index, kept)
-    at_groups = None if groups is None else _find(index, groups)
-    named = index.name is not None and index.name == res.spec.groups_name
-    if at_groups is not None and (named or at_rows is None):
-        return plain(data.iloc[at_groups]), None
-    if at_rows is None:
-        raise _index_error(index, model.index, groups, named)
-    if at_groups is not None and len(index) not in (res.nobs, model.rows.names.given):
-        cure = "name it as the groups, or keep the rows of res.labels.index"
-        raise InputError(f"the index of data fits rows and groups; {cure}")
-    unit = None if groups is None else res.along_rows(np.arange(len(groups)))
-    return plain(data.iloc[at_rows]), unit
-
-
-def _table(data: Any, groups_name: Any) -> Any:
-    """The data as a pandas frame; that of another library has the index that its groups name."""
-    frame = frames.read(read_whole(data))
-    if isinstance(data, pd.DataFrame) or not isinstance(frame, pd.DataFrame):
-        return frame
-    by_group = groups_name in frame.columns and frame[groups_name].is_unique
-    return frame.set_index(groups_name, drop=False) if by_group else frame
-
-
-def _find(index: pd.Index, wanted: pd.Index, kept: Mask | None = None) -> NDArray[np.int_] | None:
-    """Where the wanted labels are in an index; None if they are not there."""
-    if index.is_unique:
-        at = np.asarray(index.get_indexer(wanted))
-        return None if (at < 0).any() else at
-    # Labels repeat: only the rows of the fit or the whole table, in their order, can be told.
-    for mask in (np.ones(len(wanted), dtype=bool), kept):
-        if mask is not None and len(mask) == len(index) and index[mask].equals(wanted):
-            return np.flatnonzero(mask)
-    return None
-
-
-def _index_error(
-    index: pd.Index, rows: pd.Index, groups: pd.Index | None, named: bool
-) -> InputError:
-    absent = rows[~rows.isin(index)].tolist()
-    what = "the index of data repeats labels"
-    if groups is not None and (named or len(absent) == len(rows)) and groups.isin(index).any():
-        lost = groups[~groups.isin(index)].tolist()
-        if lost:
-            return InputError(
-                f"data lacks {len(lost)} of the model's {len(groups)} groups, such as {lost[0]!r}; "
-                "give it a row for each, with missing values where nothing is known"
-            )
-    if absent:
-        what = f"data lacks {len(absent)} of the model's {len(rows)} rows, such as {absent[0]!r}"
-    other = "" if groups is None else f", or index it by the {len(groups)} groups"
-    return InputError(f"{what}; give it the index of the data that the model was fitted on{other}")
 
 
 def _matrix(column: pd.Series) -> tuple[Array, list[str] | None]:

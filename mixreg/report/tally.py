@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.inference.averages import GateSums
 from mixreg.inference.last_pass import LabelSums
+from mixreg.mixture.layout import Layout
+from mixreg.mixture.parameters import class_order
 from mixreg.sources.tasks import count_known
 from mixreg.table.own_rows import OwnRows
 
@@ -65,6 +67,21 @@ class Tally:
     def weighted(self) -> bool:
         """Whether units have case weights."""
         return self.assigned.dtype.kind == "f"
+
+    def permute(self, layout: Layout, order: NDArray[np.intp]) -> Tally:
+        """Reorder the components; the background, if there is one, stays last."""
+        classes, gate = class_order(order, layout.k, layout.classes), layout.gating_index()
+        # Slopes are in the gate's coefficients, which turn the other way.
+        back = np.linalg.inv(layout.turning(order)[np.ix_(gate, gate)])
+        return replace(
+            self,
+            weights=self.weights[classes],
+            slopes=self.slopes[classes] @ back,
+            rows=self.rows[classes],
+            units=self.units[classes],
+            assigned=self.assigned[classes],
+            joint=self.joint[np.ix_(classes, classes)],
+        )
 
 
 def tally(rows: OwnRows, gate: GateSums, labels: LabelSums) -> Tally:

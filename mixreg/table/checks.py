@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +46,15 @@ def yes_or_no(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise InputError(f"{name} must be True or False; got {value!r}")
     return bool(value)
+
+
+def place_of(argument: str, value: Any, names: Sequence[str], what: str) -> int:
+    """Where a name is among those that there are."""
+    if isinstance(value, str) and value in names:
+        return list(names).index(value)
+    # Tables are not shown: an error is one line.
+    shown = repr(value) if isinstance(value, (str, int, float)) else f"a {type(value).__name__}"
+    raise InputError(f"{argument}={shown} is unknown; {what} are {', '.join(names)}")
 
 
 def shared_terms(shared: Any, design: Design) -> tuple[int, ...]:

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
 from mixreg.sources.client import Cluster, labelled
 from mixreg.sources.cluster import Held
-from mixreg.table.far_names import NoArrays
+from mixreg.table.far_names import NoArrays, no_column
 
 Table = Callable[[NDArray[Any], pd.Index], Any]
 
@@ -146,10 +145,7 @@ class ClusterNames(NoArrays):
 
     def column(self, argument: str, name: str) -> Any:
         """Rows that are read piece by piece have no columns beside those of the model."""
-        raise InputError(
-            f"{argument}={name!r} names a column, but the rows are not in memory; pass an array "
-            "with one entry a row"
-        )
+        raise no_column(argument, name)
 
 
 def unit_rows(rows: Held, values: NDArray[Any], classes: int) -> NDArray[Any]:

@@ -63,6 +63,15 @@ def _no_arrays() -> NotAvailableError:
     )
 
 
+def no_column(argument: str, name: str) -> NotAvailableError:
+    """Say that a column that is named after the rows were read is not there."""
+    return NotAvailableError(
+        f"{argument}={name!r} names a column, and rows that are not in memory keep the columns of "
+        f"the model only; with a model of groups={name!r}, cov_type='robust' sums over groups. "
+        "Else read the data into memory"
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class FarNames(NoArrays):
     """Names of rows that were read chunk by chunk.
@@ -117,10 +126,7 @@ class FarNames(NoArrays):
 
     def column(self, argument: str, name: str) -> Any:
         """Rows that are read piece by piece have no columns beside those of the model."""
-        raise InputError(
-            f"{argument}={name!r} names a column, but the rows are not in memory; pass an array "
-            "with one entry a row"
-        )
+        raise no_column(argument, name)
 
     def chunks(self) -> Iterator[tuple[Any, pd.Index | None]]:
         """Labels of the rows, and names of the groups, chunk by chunk."""

@@ -262,7 +262,8 @@ class ModelParts:
         if self._rows is None:
             raise NotAvailableError(
                 "the rows are gone: they were removed, or the fit was read from a file. Give the "
-                "data, as in res.predict(data), or declare the model anew"
+                "data, as in res.predict(data) or res.simulate(data=data), or declare the model "
+                "anew"
             )
         return self._rows
 

@@ -115,7 +115,7 @@ def searched(res: BaseResults, found: Diagnostics) -> Html:
     """How the search went, in words."""
     search = res.fitted.search
     if search is None:
-        return tag("p", "One start was used; there was no search for a better one.")
+        return tag("p", "There was no search: the fit began at one start, or at random ones.")
     hits, others = search.hits[0] if search.hits else 0, len(search.heights) - 1
     lesser = f" {others} lesser maxima were met by starts and moves." if others else ""
     text = (

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError, NotAvailableError
+from mixreg.errors import NotAvailableError
 from mixreg.report.base_results import BaseResults
 from mixreg.report.plots.style import caption, dress, legend, look, name, one_axes, sampled
 from mixreg.report.row_facts import RowFacts, sampled_facts
+from mixreg.table.checks import place_of
 from mixreg.table.responses import Response
 
 Array = NDArray[np.float64]
@@ -73,9 +74,7 @@ def plot_components(res: BaseResults, term: Any, response: Any, ax: Any) -> Any:
 def find_response(res: BaseResults, response: Any) -> tuple[int, Response]:
     """One of the responses, by its name; the first if left out."""
     names = res.spec.response_names
-    if response is not None and response not in names:
-        raise InputError(f"response={response!r} is unknown; responses are {', '.join(names)}")
-    number = 0 if response is None else names.index(response)
+    number = 0 if response is None else place_of("response", response, names, "responses")
     return number, res.spec.responses[number]
 
 
@@ -87,9 +86,7 @@ def find_term(asked: Response, columns: Array, term: Any) -> int:
         if not varies.size:
             raise NotAvailableError("no regressor varies, so there is nothing to draw over")
         return int(varies[0])
-    if term not in terms:
-        raise InputError(f"term={term!r} is unknown; terms are {', '.join(terms)}")
-    return terms.index(term)
+    return place_of("term", term, terms, "terms")
 
 
 def _whole(res: BaseResults, asked: Response, number: int, facts: RowFacts, at: int) -> View | None:

@@ -16,7 +16,8 @@ def plot_search(res: BaseResults, ax: Any) -> Any:
     search = res.fitted.search
     if search is None:
         raise NotAvailableError(
-            "there was one start and no search; fit with init='auto' and n_init above 1"
+            "the fit keeps no record of a search: it had one start, or random ones of "
+            "method='altmin' or 'vb'; fit with init='auto' and n_init above 1"
         )
     heights, hits = np.array(search.heights), np.array(search.hits)
     known = np.isfinite(heights)
