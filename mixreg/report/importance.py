@@ -95,10 +95,11 @@ def importance(
     """
     found, left_out = _attributes(res)
     found = _together(found, _read(attributes))
-    spans = {each.name: each.span for each in found}
-    if any(each.span is None for each in found):
+    spans = {each.name: each.span for each in found if each.span is not None}
+    if len(spans) < len(found):
         seen = res.model.given.sweep(TakeSpans(found)).width
-        spans |= {a.name: w for a, w in zip(found, seen, strict=True) if a.span is None}
+        widths = {a.name: w for a, w in zip(found, seen, strict=True)}
+        spans = {a.name: spans.get(a.name, widths[a.name]) for a in found}
     if res.spec.design.right is None:
         spans = {name: width for name, width in spans.items() if np.any(width)}
     if not spans:
