@@ -26,23 +26,23 @@ from mixreg.errors import ClusterError
 from mixreg.jobs import solve
 from mixreg.sources import MemorySource, cluster, stream
 from mixreg.sources import client as clients
-from tests.test_chunks import CASES, assert_same, close, table
+from tests.test_chunks import CASES, assert_same, choices, close, table, table_of
 
 SEEN = 160
 # One for each family and method, and for each option.
 SOME = (
-    "gaussian-plain",
-    "gaussian-concomitant",
-    "gaussian-noise",
-    "poisson-known",
-    "negativebinomial-groups",
-    "binomial-offset",
-    "choice-weights",
-    "gaussian-only",
-    "altmin-shared",
-    "vb-weights",
+    "em-gaussian-plain",
+    "em-gaussian-concomitant",
+    "em-gaussian-noise",
+    "em-poisson-known",
+    "em-negativebinomial-groups",
+    "em-binomial-offset",
+    "em-choice-weights",
+    "em-gaussian-only",
+    "altmin-gaussian-shared",
+    "vb-gaussian-weights",
     "vb-poisson-concomitant",
-    "joint-concomitant",
+    "em-joint-concomitant",
     "robust",
     "exact-altmin",
 )
@@ -67,7 +67,7 @@ def few_seen(monkeypatch):
 
 def far(data: pd.DataFrame, parts: int = 4) -> dd.DataFrame:
     """The table in partitions of whole groups, the second one empty."""
-    edges = np.linspace(0, len(data), parts + 1).astype(int) // 4 * 4
+    edges = np.linspace(0, len(data), parts + 1).astype(int) // 16 * 16
     pieces = [data.iloc[a:b] for a, b in itertools.pairwise(edges)]
     pieces.insert(1, data.iloc[:0])
     return dd.from_map(lambda i: pieces[i], range(len(pieces)), meta=data.iloc[:0])
@@ -86,7 +86,7 @@ def both(data, case, k=2, **options):
 @pytest.mark.usefixtures("few_seen")
 @pytest.mark.parametrize("name", SOME)
 def test_a_cluster_and_memory_agree(name):
-    memory, there = both(table(), CASES[name])
+    memory, there = both(table_of(name), CASES[name])
     assert there.model.source.rows > SEEN
     assert_same(there, memory)
     assert there.model.loglike(there.params) == pytest.approx(memory.model.loglike(there.params))
@@ -194,7 +194,7 @@ def test_groups_in_several_partitions_are_brought_together(method):
 
 
 def test_choice_sets_are_brought_together():
-    data = table()
+    data = choices()
     frame = dd.from_pandas(data.sample(frac=1, random_state=0), npartitions=3, sort=False)
     declared = {"family": "choice", "choice_set": "set", "k": 1}
     there = MixReg.from_formula("chosen ~ x1 + x2", frame, **declared).fit()

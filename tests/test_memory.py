@@ -17,7 +17,7 @@ from mixreg.sources.hashes import all_hashes, unit_hashes
 from mixreg.sources.made import MadeRows, as_array, picked, times
 from mixreg.sources.memory import BlockSource, MemorySource
 from mixreg.table import making
-from tests.test_chunks import CASES, assert_same, fitted, table
+from tests.test_chunks import CASES, assert_same, fitted, table_of
 from tests.test_sources import assert_same_sums, random_mixture, random_source
 
 NAMES = [f"x{i}" for i in range(1, 20)]
@@ -88,22 +88,22 @@ def test_rows_with_missing_values_leave_the_users_arrays_alone(name):
 @pytest.mark.parametrize(
     "name",
     [
-        "gaussian-plain",
-        "gaussian-weights",
-        "gaussian-known",
-        "gaussian-noise",
-        "poisson-concomitant",
-        "binomial-plain",
-        "choice-groups",
-        "joint-plain",
-        "altmin-plain",
-        "vb-plain",
+        "em-gaussian-plain",
+        "em-gaussian-weights",
+        "em-gaussian-known",
+        "em-gaussian-noise",
+        "em-poisson-concomitant",
+        "em-binomial-plain",
+        "em-choice-groups",
+        "em-joint-plain",
+        "altmin-gaussian-plain",
+        "vb-gaussian-plain",
         "vb-poisson-concomitant",
         "exact",
     ],
 )
 def test_rows_that_are_made_give_the_same_fit(name, request, monkeypatch):
-    data = table()
+    data = table_of(name)
     default = fitted(monkeypatch, None, data, CASES[name])
     request.getfixturevalue("everything_is_large")
     assert_same(fitted(monkeypatch, None, data, CASES[name]), default)

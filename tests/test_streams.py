@@ -23,7 +23,7 @@ from mixreg.reading import files
 from mixreg.sources import scratch
 from mixreg.sources.scratch import ScratchWriter
 from mixreg.table.chunks import whole_groups
-from tests.test_chunks import CASES, assert_same, close, table
+from tests.test_chunks import CASES, FEWER, assert_same, choices, close, table, table_of
 
 SEEN = 160
 
@@ -54,9 +54,9 @@ def both(data, folder, case, k=2, **options):
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", FEWER)
 def test_files_and_memory_agree(name, tmp_path):
-    memory, far = both(table(), tmp_path, CASES[name])
+    memory, far = both(table_of(name), tmp_path, CASES[name])
     assert far.model.source.rows > SEEN
     assert_same(far, memory)
     assert far.model.loglike(far.params) == pytest.approx(memory.model.loglike(far.params))
@@ -422,9 +422,9 @@ def test_labels_cannot_be_called_as_their_groups_are(tmp_path):
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("sort", [False, True])
 def test_labels_of_choices_are_in_the_order_of_the_data(sort, tmp_path):
-    data = table()
+    data = choices()
     # Sets of a group lie in each other.
-    order = np.argsort(np.arange(len(data)) // 4 * 4 + np.arange(len(data)) % 2, kind="stable")
+    order = np.argsort(np.arange(len(data)) // 16 * 16 + np.arange(len(data)) % 4, kind="stable")
     data = data.iloc[order].reset_index(drop=True)
     options = {"k": 2, "family": "choice", "choice_set": "set", "groups": "group"}
     memory = MixReg.from_formula("chosen ~ x1 + x2", data, **options).fit(n_init=2)

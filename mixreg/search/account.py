@@ -169,12 +169,14 @@ class Account:
         plain = self.ladder.plain * (MORE_ITERATIONS * iterations + FINAL_EACH * k * p)
         beside = MORE_ITERATIONS * iterations * self.overhead + BESIDE / row_work(k, p)
         plain = plain * self.top.stack_gain + beside
-        most = MOST_WORK / row_work(k, p)
-        self.budget = min(self.of_plain * self.effort.runs * plain, most)
+        self.budget = self.of_plain * self.effort.runs * plain
         if self.scarce(course):
             self.budget *= MORE_IF_SCARCE
         elif course.lattice:
             self.budget *= MORE_ON_LATTICE
+        # Equations that are solved after a pass cost as much as p rows, and are not counted.
+        rows = self.top.source.cost
+        self.budget = min(self.budget, MOST_WORK / row_work(k, p) * rows / (rows + p))
 
     def scarce(self, course: Course) -> bool:
         """Whether rows are so few that only an exact fit means much."""

@@ -59,7 +59,8 @@ BATCHES = 3
 # rows, for each unit of n_init (`search --real`: 0.15 to 1.28 times the time of ten plain starts).
 PATIENCE, STARTS_EACH, RUNS_EACH = 5, 6, 0.5
 # Most that a search may cost, in multiplications (half a minute or so): plain starts with more
-# components than there are take for ever on many rows (`scale --only spare`).
+# components than there are take for ever on many rows (`scale --only spare`), and where rows are
+# few, hundreds of dummies would.
 MOST_WORK = 1e11
 # Share of the budget for starts on the first level, and where only an exact fit means much.
 FOR_STARTS, FOR_EXACT = 0.35, 0.85
