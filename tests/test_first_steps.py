@@ -247,6 +247,17 @@ def test_levels_that_a_subset_empties_are_dropped_with_a_note():
         res.predict(data)
 
 
+def test_levels_that_are_left_keep_their_order():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.standard_normal(60), "c": rng.choice(list("abc"), 60)})
+    data["y"] = data["x"] + rng.standard_normal(60)
+    data["own"] = pd.Categorical(data["c"], categories=list("cabz"))
+    terms = MixReg.from_formula("y ~ own", data, k=1).design.terms
+    assert terms == ("Intercept", "own[T.a]", "own[T.b]")
+    terms = MixReg.from_formula("y ~ own", data, k=1, subset="c != 'a'").design.terms
+    assert terms == ("Intercept", "own[T.b]")
+
+
 def test_levels_that_missing_values_empty_are_dropped(tmp_path):
     data = sales().astype({"region": "category"})
     data["x"] = data["x"].mask(data["region"] == "north")

@@ -128,6 +128,24 @@ def test_a_gate_and_standard_variables_go_along():
     assert_allclose(found["other"], values["other"])
 
 
+@pytest.mark.parametrize("also", [(), ("gate",)])
+@pytest.mark.parametrize("noise", [False, True])
+def test_a_gate_of_all_classes_but_the_first_goes_along(noise, also):
+    rng = np.random.default_rng(0)
+    coef = np.tile([[1.0], [5.0]], (2, 50, 1, 1)) + 0.1 * rng.standard_normal((2, 50, 2, 1))
+    coef[1] = coef[1, :, ::-1]
+    # Of components 1 and 2 and a background; the second chain has the components switched.
+    gate = np.array([[0.8], [-3.0]])[: 1 + noise]
+    switched = np.array([[-0.8], [-3.8]])[: 1 + noise]
+    weights = np.full((2, 50, 2 + noise), 1 / (2 + noise))
+    variables = {"coef": coef, "gate": np.stack([np.tile(g, (50, 1, 1)) for g in (gate, switched)])}
+    dims = {"coef": ["component", "term"], "weights": ["class"]}
+    labels = {"component": [1, 2], "term": ["x"], "class": [1, 2, "noise"][: 2 + noise]}
+    data = draws_of({"posterior": (variables | {"weights": weights}, dims)}, labels)
+    found = ppl.align(data, also=also).posterior["gate"].to_numpy()
+    assert_allclose(found, np.broadcast_to(gate, found.shape))
+
+
 def test_variables_without_the_dimension_are_named():
     want = around(3)
     want["slope"] = want["coef"][..., 0]

@@ -103,26 +103,29 @@ def align(data: Any, *, prefix: str = "", also: Sequence[str] = ()) -> Any:
     """
     posterior = check_posterior(data)
     component, classes = prefix + "component", prefix + "class"
+    table = dataset_of(data, CLASSES) if CLASSES in group_names(data) else None
+    by_draw = None if table is None else table.get("probability_by_draw")
+    count = posterior.sizes.get(classes) if by_draw is None else by_draw.sizes[classes]
     for name in also:
-        posterior = _with_component(posterior, name, component)
+        if not _is_short_gate(posterior, name, prefix, count or posterior.sizes.get(component)):
+            posterior = _with_component(posterior, name, component)
     if component not in posterior.sizes:
         raise InputError(
             f"no variable of the posterior has the dimension {component!r}; name it in the "
             "model, as in dims=('component', 'term'), or give also= or prefix="
         )
     k = posterior.sizes[component]
-    table = dataset_of(data, CLASSES) if CLASSES in group_names(data) else None
-    by_draw = None if table is None else table.get("probability_by_draw")
     found = (
         by_parameters(_features(posterior, component, classes))
         if by_draw is None
         else by_classes(_flat(by_draw)[..., :k], _flat(by_draw)[..., k:].sum(axis=-1))
     )
     check_told_apart(found)
-    groups = {"posterior": _reordered(posterior, found.orders, prefix, k)}
+    short = {name for name in posterior if _is_short_gate(posterior, name, prefix, count or k)}
+    groups = {"posterior": _reordered(posterior, found.orders, prefix, k, short)}
     if table is not None and by_draw is not None:
         groups[CLASSES] = _new_classes(table, found.orders, classes, k)
-    _warn_of_others(posterior, found.orders, component, classes, prefix, k)
+    _warn_of_others(posterior.drop_vars(short), found.orders, component, classes, prefix, k)
     groups["alignment"] = _report(posterior, found, component)
     return with_groups(data, groups)
 
@@ -284,7 +287,15 @@ def _permuted(values: Any, dim: str, orders: Orders) -> Any:
     return new.transpose(*values.dims)
 
 
-def _reordered(posterior: Any, orders: Orders, prefix: str, k: int) -> Any:
+def _is_short_gate(posterior: Any, name: str, prefix: str, classes: int | None) -> bool:
+    """Whether a variable holds coefficients of all classes but the first, which has none."""
+    if name != prefix + "gate" or name not in posterior or classes is None:
+        return False
+    values = posterior[name]
+    return prefix + "class" not in values.dims and values.shape[2:3] == (classes - 1,)
+
+
+def _reordered(posterior: Any, orders: Orders, prefix: str, k: int, short: set[str]) -> Any:
     """All variables of a posterior, those of components in their order."""
     changed = {}
     for name, values in posterior.data_vars.items():
@@ -296,7 +307,7 @@ def _reordered(posterior: Any, orders: Orders, prefix: str, k: int) -> Any:
             values = values - values.isel({prefix + "class": 0})
         elif name == prefix + "beta" and values.ndim == 3 and values.shape[2] % k == 0:
             values = _own_coefficients(values, orders, k)
-        elif name == prefix + "gate_standard" and values.ndim == 4:
+        elif values.ndim == 4 and (name == prefix + "gate_standard" or name in short):
             values = _own_gate(values, orders)
         changed[name] = values.transpose(*posterior[name].dims)
     return posterior.assign(changed)
@@ -323,12 +334,17 @@ def _new_classes(table: Any, orders: Orders, dim: str, k: int) -> Any:
     """Class probabilities in the new order, and what follows from them."""
     by_draw = _permuted(table["probability_by_draw"], dim, orders)
     mean = by_draw.mean(["chain", "draw"])
-    new = {"probability_by_draw": by_draw, "probability": mean, "label": mean.idxmax(dim)}
+    new = {"probability_by_draw": by_draw, "probability": mean, "label": _likeliest(mean, dim)}
     if "row_probability" in table:
         own = mean.transpose("group", dim).to_numpy()[table["row_group"].to_numpy()]
         rows = table["row_probability"].copy(data=own)
-        new |= {"row_probability": rows, "row_label": rows.idxmax(dim)}
+        new |= {"row_probability": rows, "row_label": _likeliest(rows, dim)}
     return table.assign(new)
+
+
+def _likeliest(probability: Any, dim: str) -> Any:
+    """The class with the highest probability, by its name."""
+    return probability.idxmax(dim).astype(probability[dim].dtype)
 
 
 def _warn_of_others(

@@ -70,7 +70,9 @@ class KeptRows:
             codes = np.unique(self.frame[name].cat.codes.to_numpy()[self.kept])
             unused = dtype.categories.delete(codes[codes >= 0])
             if len(unused):
-                changes[name] = self.frame[name].cat.remove_categories(unused)
+                # `remove_categories` would sort those that are left.
+                used = dtype.categories.take(codes[codes >= 0])
+                changes[name] = self.frame[name].cat.set_categories(used)
                 dropped[str(name)] = tuple(map(str, unused))
         return (replace(self, frame=self.frame.assign(**changes)) if changes else self), dropped
 
