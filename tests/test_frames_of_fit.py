@@ -495,6 +495,13 @@ def test_relabelled_fits_from_files_keep_their_diagnostics(fits, tmp_path):
     other.save(tmp_path / "other")
 
 
+def test_relabel_by_a_shared_term_is_refused():
+    npreg = datasets.npreg()
+    res = MixReg.from_formula("yn ~ x + z", npreg.assign(z=npreg.x**2), k=2, shared=["z"]).fit()
+    with pytest.raises(InputError, match="by='z' is the same in all components; choose"):
+        res.relabel(by="z")
+
+
 def test_relabel_by_a_term_and_what_it_refuses(fits):
     res = fits["groups"]
     assert res.relabel(by="x").coefficients.loc["x"].is_monotonic_increasing

@@ -48,7 +48,15 @@ def open_journal(path: Any, job: Job, spec: Spec) -> Journal:
     mine = identity(job, spec)
     if not target.exists():
         return Journal(target, Checkpoint(mine))
-    kept = unpacked(target.read_bytes(), Checkpoint)
+    try:
+        kept = unpacked(target.read_bytes(), Checkpoint)
+    except FileFormatError as error:
+        # What follows the reason is about files of fits.
+        reason = str(error).partition(". ")[0]
+        raise FileFormatError(
+            f"checkpoint={str(path)!r} cannot be taken up: {reason}. Delete the file, or give "
+            "another name"
+        ) from error
     _check_same(target, kept.of, mine)
     return Journal(target, kept)
 

@@ -103,8 +103,8 @@ class Criteria:
         """Log-likelihood at the estimates; infinite when the fit is exact.
 
         It is `model.loglike(res.params)`. Of variational Bayes it is that of `coefficients`,
-        `scale` and `weights`, which are posterior means; `params` has the means of logarithms
-        of scales and weights, which are a little less.
+        `scale` and `weights`, of which all but scales that are not of linear regressions are
+        posterior means; `params` has the means of logarithms of scales and weights.
 
         Examples
         --------

@@ -35,6 +35,8 @@ def read_order(res: BaseResults, order: Any, by: Any) -> Order:
         terms = res.spec.exog_names
         if by not in terms:
             raise InputError(f"by={by!r} is not a term; terms are {', '.join(terms)}")
+        if terms.index(by) in res.spec.layout.shared:
+            raise InputError(f"by={by!r} is the same in all components; choose a term that is not")
         return np.argsort(res.fitted.estimate.params.coef[:, terms.index(by)], kind="stable")
     given = np.asarray(order)
     if given.shape != (res.k,) or sorted(given.tolist()) != list(range(1, res.k + 1)):
