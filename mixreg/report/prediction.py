@@ -50,10 +50,13 @@ def predict(res: BaseResults, new: Any, which: str, columns: dict[str, Any]) -> 
             return pd.Series(means[0], rows.index, name=res.spec.endog_names)
         return pd.DataFrame(dict(zip(res.spec.response_names, means, strict=True)), rows.index)
     posterior = pd.DataFrame(new_posterior(res, rows), rows.index, res.classes)
-    if which == "posterior":
-        return posterior
+    return posterior if which == "posterior" else most_likely(posterior)
+
+
+def most_likely(posterior: pd.DataFrame) -> pd.Series:
+    """The most probable class of each row; <NA> where nothing is known."""
     codes = posterior.to_numpy().argmax(axis=1)
-    labels = pd.Series(res.classes.to_numpy()[codes], rows.index, name="component")
+    labels = pd.Series(posterior.columns.to_numpy()[codes], posterior.index, name="component")
     bad = posterior.isna().any(axis=1)
     return labels.astype("Int64").mask(bad) if bad.any() else labels
 
