@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from statsmodels.iolib.summary import Summary
 
 from mixreg.errors import InputError
-from mixreg.files.container import write_file
+from mixreg.files.container import target_of, write_file
 from mixreg.files.save import save
 from mixreg.inference.bootstrap import Bootstrap, bootstrap
 from mixreg.jobs.ladder import data_moments
@@ -124,10 +123,11 @@ class MixRegResults(Sampled):
         >>> path.read_text(encoding="utf-8")[:15]
         '<!DOCTYPE html>'
         """
+        target = target_of(path, "report.html")
         rows_given = not (data is None or self.model.has_rows) and can_read(self, data)
         res = on_own_rows(self, data) if rows_given else self
         page = make_page(res, self.diagnostics, data, selection, title)
-        write_file(Path(path), page.encode("utf-8"))
+        write_file(target, page.encode("utf-8"))
 
     def bootstrap(
         self, n: int = 200, kind: str = "parametric", *, data: Any = None, **options: Any

@@ -238,7 +238,8 @@ def test_profile_holds_standard_distances(cheese):
     rng = np.random.default_rng(0)
     table = data.assign(size=rng.normal(size=len(data)), kind=rng.choice(["u", "v"], len(data)))
     table = table.set_index(data.index)[["size", "kind"]]
-    ax = drawn(res.plot_profile(table))
+    day = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(data)), "D")
+    ax = drawn(res.plot_profile(table.assign(day=day)))
     assert [t.get_text() for t in ax.get_yticklabels()] == ["size", "kind = v"]
     found = res.profile(table).table
     overall = found["overall"]

@@ -408,13 +408,28 @@ def test_far_from_zero_digits_are_kept():
         (pd.DataFrame({"v": [np.nan] * 4}), "'v' has no value"),
         (pd.DataFrame({"v": [None] * 4}), "'v' has no value"),
         (pd.DataFrame({"v": [1.0, np.inf, 1.0, 2.0]}), "'v' has infinite values"),
-        (pd.DataFrame({"v": pd.date_range("2020-01-01", periods=4)}), "turn it into numbers"),
+        (pd.DataFrame({"v": pd.date_range("2020-01-01", periods=4)}), "turn them into numbers"),
         (pd.DataFrame({"v": pd.period_range("2020", periods=4, freq="Y")}), "into numbers"),
+        (pd.DataFrame({"v": [1j] * 4}), "turn it into numbers"),
     ],
 )
 def test_errors_of_profile(data, message):
     with pytest.raises(InputError, match=message):
         profile(stub(POSTERIOR), data)
+
+
+def test_dates_and_durations_are_left_out_of_a_profile(plain_fit, plain_data):
+    day = pd.date_range("2020-01-01", periods=len(plain_data))
+    data = plain_data[["age", "city"]].assign(
+        day=day, wait=day - day[0], month=day.to_period("M"), born=day.date
+    )
+    found = profile(plain_fit, data)
+    assert found.left_out == ("day", "wait", "month", "born")
+    expected = profile(plain_fit, plain_data[["age", "city"]])
+    assert_frame_equal(found.table, expected.table)
+    assert "dates left out: day, wait, month, born" in str(found)
+    assert expected.left_out == ()
+    assert "dates" not in str(expected)
 
 
 def test_errors_name_groups(shop_fit):
