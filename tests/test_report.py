@@ -158,6 +158,31 @@ def test_coefficients_that_do_not_tell_alone_are_called_coefficients(sales):
     assert [e.cause for e in effects(res)][1:] == ["the ad = yes", "one more a:b"]
 
 
+@pytest.mark.parametrize(
+    ("term", "cause"),
+    [
+        ("C(Q('the ad?'))", "the ad? = yes"),
+        ('C(Q("the ad?"), Treatment("no"))', "the ad? = yes"),
+        ("C(Q('the ad?'), Treatment(reference='no'))", "the ad? = yes"),
+        ("Q('the ad?')", "the ad? = yes"),
+        ("C(ad, Treatment('no'))", "ad = yes"),
+        ("C(ad)", "ad = yes"),
+    ],
+)
+def test_levels_of_categories_are_told_by_name(sales, term, cause):
+    data = sales.assign(**{"the ad?": sales["ad"]})
+    res = MixReg.from_formula(f"volume ~ {term} + price", data, k=1).fit()
+    assert [e.cause for e in effects(res)][1:] == [cause, "one more price"]
+    assert {e.kind for e in effects(res)} == {"plain"}
+
+
+def test_products_of_quoted_names_are_coefficients(sales):
+    data = sales.rename(columns={"price": "price (€)", "ad": "ad: tv"})
+    formula = "volume ~ Q('price (€)'):C(Q('ad: tv'), Treatment('no'))"
+    res = MixReg.from_formula(formula, data, k=1).fit()
+    assert [e.kind for e in effects(res)][1:] == ["coefficient"] * 2
+
+
 def test_dates_are_named_and_left_out(shops, sales, tmp_path):
     data = sales[["shop"]].assign(size=sales["price"], day=pd.Timestamp("2020-01-01"))
     page = written(shops, tmp_path, data)
