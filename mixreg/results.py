@@ -266,6 +266,7 @@ class MixRegResults(Sampled):
             the row or its group if `new` has them; otherwise what the fit knows
             of the group; otherwise the class probabilities. "label": the most
             probable component. Of several responses, those that `new` has count.
+            Rows that lack the column of the groups are taken one by one, with a warning.
         known : True or table, optional
             With "mean": weight components by the posterior of each customer who is known,
             in place of class probabilities. True: by the posterior of the groups of the

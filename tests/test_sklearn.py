@@ -191,6 +191,8 @@ def test_rows_are_labelled_by_group():
     model = MixtureRegressor(k=2).fit(X, y, groups=groups)
     assert_array_equal(model.predict_segment(X, y, groups=groups), model.labels_)
     assert_allclose(model.segment_proba(X, y, groups=groups), model.result_.posterior, atol=1e-8)
+    with pytest.warns(InputWarning, match="every row is taken for a group of its own"):
+        model.predict_segment(X, y)
     # Without responses, groups of the fit are known.
     assert_allclose(model.segment_proba(X, groups=groups), model.result_.posterior, atol=1e-8)
 

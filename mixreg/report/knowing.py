@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError, InputWarning, warn
 from mixreg.report.base_results import BaseResults
-from mixreg.report.prediction import NewRows, most_likely, new_posterior, prior_of
+from mixreg.report.prediction import NewRows, most_likely, new_posterior, prior_of, warn_of_groups
 from mixreg.report.residuals import by_response
 from mixreg.report.row_facts import new_facts, own_facts, read_rows
 from mixreg.table import frames
@@ -44,6 +44,7 @@ def assign(res: BaseResults, new: Any, known: Any, columns: dict[str, Any]) -> p
     rows = read_rows(res, new, columns)
     share = new_posterior(res, rows)
     if known is None or known is False:
+        warn_of_groups(res, rows)
         _warn_of_known(res, rows, share)
     else:
         share = _with_known(res, share, rows, known, columns)
