@@ -141,8 +141,8 @@ def test_classes_and_segments_are_different_things():
     assert_allclose(np.sort(model.coef_[:, 0]), [-3, 3], rtol=0.3)
     share = model.transform(X) @ model.weights_
     assert_allclose(model.predict_proba(X)[:, 1], share)
-    assert model.segment_proba(X, y).shape == (1200, 2)
-    sure = model.segment_proba([[2.0], [2.0]], ["yes", "no"])
+    assert model.segment_proba(X, y, groups=person).shape == (1200, 2)
+    sure = model.segment_proba([[2.0], [2.0]], ["yes", "no"], groups=["a", "b"])
     assert_allclose(sure[0].argmax(), model.coef_[:, 0].argmax())
     assert sure[0].argmax() != sure[1].argmax()
     with pytest.raises(InputError, match="y has 'maybe', which is none of"):
