@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from statsmodels.iolib.summary import Summary
 
 from mixreg.errors import InputError
-from mixreg.files.container import write_file
+from mixreg.files.container import target_of, write_file
 from mixreg.files.save import save
 from mixreg.inference.bootstrap import Bootstrap, bootstrap
 from mixreg.jobs.ladder import data_moments
@@ -22,10 +21,10 @@ from mixreg.report.drawing import simulate
 from mixreg.report.fitted import Fitted
 from mixreg.report.given_rows import can_read, on_own_rows, on_rows
 from mixreg.report.html.page import make_page
-from mixreg.report.knowing import predict_known
+from mixreg.report.knowing import assign, predict_known
 from mixreg.report.labels import write_labels
 from mixreg.report.new_columns import read_columns
-from mixreg.report.prediction import predict, read_new
+from mixreg.report.prediction import predict
 from mixreg.report.summary import make_summary
 from mixreg.table.checks import whole
 
@@ -124,10 +123,11 @@ class MixRegResults(Sampled):
         >>> path.read_text(encoding="utf-8")[:15]
         '<!DOCTYPE html>'
         """
+        target = target_of(path, "report.html")
         rows_given = not (data is None or self.model.has_rows) and can_read(self, data)
         res = on_own_rows(self, data) if rows_given else self
         page = make_page(res, self.diagnostics, data, selection, title)
-        write_file(Path(path), page.encode("utf-8"))
+        write_file(target, page.encode("utf-8"))
 
     def bootstrap(
         self, n: int = 200, kind: str = "parametric", *, data: Any = None, **options: Any
@@ -266,6 +266,7 @@ class MixRegResults(Sampled):
             the row or its group if `new` has them; otherwise what the fit knows
             of the group; otherwise the class probabilities. "label": the most
             probable component. Of several responses, those that `new` has count.
+            Rows that lack the column of the groups are taken one by one, with a warning.
         known : True or table, optional
             With "mean": weight components by the posterior of each customer who is known,
             in place of class probabilities. True: by the posterior of the groups of the
@@ -304,13 +305,22 @@ class MixRegResults(Sampled):
             raise InputError(f"known= goes with which='mean'; got which={which!r}")
         return predict_known(self, new, known, columns)
 
-    def assign(self, new: Any, **columns: Any) -> pd.DataFrame:
+    def assign(self, new: Any, *, known: Any = None, **columns: Any) -> pd.DataFrame:
         """Place new customers: label, certainty and probabilities of each new row.
+
+        Rows with responses are scored by these rows alone, also those of a group that
+        the fit knows: they may be the fit's rows once more. Where that gives such a
+        group another label than the fit did, a warning says so. Rows without responses
+        have what the fit knows of their group.
 
         Parameters
         ----------
         new, **columns
             As in `predict`.
+        known : True or table, optional
+            True: groups of the fit keep the posterior that they have there, whatever
+            their new rows say; others are scored by their rows. A table as in
+            `predict` says it of others.
 
         Examples
         --------
@@ -321,13 +331,13 @@ class MixRegResults(Sampled):
            component  certainty    p1    p2
         0          1       1.00  1.00  0.00
         1          2       0.99  0.01  0.99
+
+        >>> npreg = datasets.npreg()
+        >>> res = MixReg.from_formula("yn ~ x + I(x**2)", npreg, k=2, groups="id2").fit()
+        >>> res.assign(npreg.head(1), known=True)["certainty"].round(2).tolist()
+        [1.0]
         """
-        new = read_new(self, new)
-        posterior = self.predict(new, "posterior", **columns)
-        label = self.predict(new, "label", **columns)
-        first = pd.DataFrame({"component": label, "certainty": posterior.max(axis=1)})
-        named = posterior.rename(columns=lambda j: f"p{j}")
-        return first.join(named) if first.index.is_unique else pd.concat([first, named], axis=1)
+        return assign(self, new, known, read_columns("assign", new, columns))
 
     def simulate(self, seed: int = 0, *, data: Any = None) -> pd.DataFrame:
         """Draw responses and labels from the fit, for the model's own rows.

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import mixreg
-from mixreg import InputError, MixReg, NotAvailableError, compare, datasets
+from mixreg import InputError, InputWarning, MixReg, NotAvailableError, compare, datasets
 from mixreg.families import Family
 from mixreg.families.distribution import Distribution
 from mixreg.report.marginal_model import predicted
@@ -393,6 +393,41 @@ def test_known_says_what_it_needs(fits):
         fits["groups"].predict(DATA, "component", known=True)
     with pytest.raises(InputError, match="earlier responses"):
         fits["groups"].predict(DATA, known=DATA.drop(columns="y"))
+
+
+def misleading_row(res):
+    """A row of a known group that alone speaks for another component than the group."""
+    alone = res.predict(DATA, "label", groups=np.arange(len(DATA)) + 10_000).to_numpy()
+    return DATA.iloc[[np.flatnonzero(alone != res.labels.to_numpy())[0]]]
+
+
+def test_new_rows_of_known_groups_are_scored_alone_and_that_is_told(fits):
+    res = fits["groups"]
+    row = misleading_row(res)
+    with pytest.warns(InputWarning, match=r"1 of the groups that the fit knows.*known=True"):
+        found = res.assign(row)
+    own = res.group_labels.loc[row["id"].iloc[0]]
+    assert found["component"].iloc[0] != own
+    kept = res.assign(row, known=True)
+    assert_allclose(kept[["p1", "p2"]], res.group_posterior.loc[row["id"]])
+    assert kept["component"].iloc[0] == own
+    assert_array_equal(res.assign(row.drop(columns="y"))["component"], own)
+    # All rows of the fit are scored as there, without a warning.
+    assert_array_equal(res.assign(DATA)["component"], res.labels)
+
+
+def test_known_posteriors_go_to_known_groups_only(fits):
+    res = fits["groups"]
+    some = DATA.assign(id=np.where(DATA["id"] % 2 == 0, DATA["id"], DATA["id"] + 10_000))
+    some.loc[some.index[0], "x"] = np.nan
+    other = pd.DataFrame([[0.25, 0.75]], [DATA["id"].iloc[-1]], [1, 2])
+    found = res.assign(some, known=True)
+    assert found.iloc[0].isna().all()
+    assert_allclose(found.iloc[1:, 1:], res.assign(some).iloc[1:, 1:], atol=1e-8)
+    told = res.assign(DATA, known=other)["p1"]
+    assert_allclose(told[DATA["id"] == DATA["id"].iloc[-1]], 0.25)
+    with pytest.raises(InputError, match="known=True needs customers"):
+        fits["gaussian"].assign(DATA, known=True)
 
 
 @pytest.mark.parametrize("method", ["predict", "assign", "get_prediction", "margins", "augment"])

@@ -233,12 +233,22 @@ def test_weighted_quantiles_are_those_of_repeated_values():
     assert_allclose(found[10:-10], norm.ppf(at)[10:-10], atol=0.12)
 
 
+def test_lines_are_drawn_over_a_number_rather_than_a_dummy(tone):
+    data = tone[0].assign(late=np.arange(len(tone[0])) % 3 == 0, other=np.arange(150) % 2)
+    res = MixReg.from_formula("tuned ~ late + stretchratio", data, k=2).fit()
+    assert res.plot_components().get_xlabel() == "stretchratio"
+    assert res.plot_components("late[T.True]").get_xlabel() == "late[T.True]"
+    dummies = MixReg.from_formula("tuned ~ late + other", data, k=1).fit()
+    assert dummies.plot_components().get_xlabel() == "late[T.True]"
+
+
 def test_profile_holds_standard_distances(cheese):
     data, res = cheese
     rng = np.random.default_rng(0)
     table = data.assign(size=rng.normal(size=len(data)), kind=rng.choice(["u", "v"], len(data)))
     table = table.set_index(data.index)[["size", "kind"]]
-    ax = drawn(res.plot_profile(table))
+    day = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(data)), "D")
+    ax = drawn(res.plot_profile(table.assign(day=day)))
     assert [t.get_text() for t in ax.get_yticklabels()] == ["size", "kind = v"]
     found = res.profile(table).table
     overall = found["overall"]

@@ -158,6 +158,51 @@ def test_coefficients_that_do_not_tell_alone_are_called_coefficients(sales):
     assert [e.cause for e in effects(res)][1:] == ["the ad = yes", "one more a:b"]
 
 
+@pytest.mark.parametrize(
+    ("term", "cause"),
+    [
+        ("C(Q('the ad?'))", "the ad? = yes"),
+        ('C(Q("the ad?"), Treatment("no"))', "the ad? = yes"),
+        ("C(Q('the ad?'), Treatment(reference='no'))", "the ad? = yes"),
+        ("Q('the ad?')", "the ad? = yes"),
+        ("C(ad, Treatment('no'))", "ad = yes"),
+        ("C(ad)", "ad = yes"),
+    ],
+)
+def test_levels_of_categories_are_told_by_name(sales, term, cause):
+    data = sales.assign(**{"the ad?": sales["ad"]})
+    res = MixReg.from_formula(f"volume ~ {term} + price", data, k=1).fit()
+    assert [e.cause for e in effects(res)][1:] == [cause, "one more price"]
+    assert {e.kind for e in effects(res)} == {"plain"}
+
+
+def test_products_of_quoted_names_are_coefficients(sales):
+    data = sales.rename(columns={"price": "price (€)", "ad": "ad: tv"})
+    formula = "volume ~ Q('price (€)'):C(Q('ad: tv'), Treatment('no'))"
+    res = MixReg.from_formula(formula, data, k=1).fit()
+    assert [e.kind for e in effects(res)][1:] == ["coefficient"] * 2
+
+
+def test_dates_are_named_and_left_out(shops, sales, tmp_path):
+    data = sales[["shop"]].assign(size=sales["price"], day=pd.Timestamp("2020-01-01"))
+    page = written(shops, tmp_path, data)
+    assert "Dates are left out: day." in page.text
+
+
+@pytest.mark.parametrize("where", ["nowhere/report.html", "nowhere/deeper/report.html"])
+def test_a_folder_that_is_not_there_is_named(shops, tmp_path, where):
+    with pytest.raises(InputError, match=r"there is no folder .*nowhere.*; make it first"):
+        shops.report(tmp_path / where)
+
+
+@pytest.mark.parametrize("path", [None, 3])
+def test_a_report_needs_the_name_of_a_file(shops, tmp_path, path):
+    with pytest.raises(InputError, match="path must be a name of a file"):
+        shops.report(path)
+    with pytest.raises(InputError, match=r"is a folder; name a file in it, as 'report\.html'"):
+        shops.report(tmp_path)
+
+
 def test_who_is_in_a_segment_comes_from_the_profile(shops, sales, tmp_path):
     data = sales.groupby("shop")[["kind"]].first()
     data["old"] = np.where(data["kind"] == 1, "old", "new")

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, xlogy
 from scipy.stats import norm
 
-from mixreg import ConvergenceWarning, InputError, MixReg, MixRegResults
+from mixreg import ConvergenceWarning, InputError, InputWarning, MixReg, MixRegResults
 from mixreg.simulate import mixed_linear_equations
 from tests.samples import lines, shops
 
@@ -380,14 +380,36 @@ def test_new_rows_of_a_group_share_their_posterior(grouped):
     rows = joint_of_shops(grouped, new)
     log = rows[0] + rows[2] + np.log(grouped.weights.to_numpy())
     assert_allclose(posterior.loc[0], np.exp(log - logsumexp(log)), rtol=1e-9)
-    alone = grouped.predict(new[["y", "x"]], "posterior")
+    alone = grouped.predict(new[["y", "x"]], "posterior", groups=range(4))
     assert not np.allclose(alone.loc[0], alone.loc[2])
+
+
+@pytest.mark.parametrize("method", ["predict", "assign"])
+def test_rows_that_lack_the_column_of_groups_are_taken_one_by_one(grouped, shop_data, method):
+    new = shop_data.head(5).drop(columns="shop")
+    how = ["posterior"] if method == "predict" else []
+    call = getattr(grouped, method)
+    with pytest.warns(InputWarning, match=r"groups='shop' is not a column.*groups=array") as told:
+        found = call(new, *how)
+    assert len(told) == 1
+    assert_allclose(found, call(new, *how, groups=range(5)))
+    # One row is one group, and without responses there is nothing to add up.
+    assert len(call(new.head(1), *how)) == 1
+    assert len(call(new.drop(columns="y"), *how)) == 5
+
+
+def test_groups_without_a_name_are_asked_for(shop_data):
+    arrays = shop_data["y"].to_numpy(), shop_data[["x"]].assign(one=1.0).to_numpy()
+    res = MixReg(*arrays, 2, groups=shop_data["shop"].to_numpy()).fit()
+    new = pd.DataFrame(arrays[1], columns=res.spec.exog_names).assign(y=arrays[0])
+    with pytest.warns(InputWarning, match="the fit has groups, and the new rows have none"):
+        res.predict(new, "label")
 
 
 def test_a_new_row_without_a_group_stands_for_itself(grouped):
     new = pd.DataFrame({"y": [1.0, 2.0], "x": [0.0, 1.0], "shop": ["new", None]})
     posterior = grouped.predict(new, "posterior")
-    assert_allclose(posterior.loc[1], grouped.predict(new[["y", "x"]], "posterior").loc[1])
+    assert_allclose(posterior.loc[1], grouped.predict(new.loc[[1], ["y", "x"]], "posterior").loc[1])
 
 
 def test_transforms_are_those_learnt_in_the_fit(data):

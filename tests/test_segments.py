@@ -185,6 +185,11 @@ def test_elasticities(cheese_fit):
         ("np.log(q)", ["np.log(p)", "d"], ["elasticity of p"]),
         ("log(q)", ["log(p + 1)", "np.log10(d)"], ["elasticity of p + 1"]),
         ("np.log(q)", ["np.log(Q('unit price'))"], ["elasticity of Q('unit price')"]),
+        ("np.log(q)", ['np.log(Q("price (€)"))'], ['elasticity of Q("price (€)")']),
+        ("np.log(Q('units (n'))", ["np.log(Q('a) b'))"], ["elasticity of Q('a) b')"]),
+        ("np.log(q)", ["np.log(5' pipe)"], ["elasticity of 5' pipe"]),
+        ("np.log(q)", ['np.log(Q("a (b)")):np.log(Q("c (d)"))'], []),
+        ("np.log(q)", ["np.log(" + "'" * 300 + "(("], []),
         ("np.log(q)", ["np.log(p)", "np.log(r)", "d:np.log(p)"], ["elasticity of r"]),
         ("np.log(q)", ["np.log(p):np.log(r)", "I(np.log(s) ** 2)"], []),
         ("q", ["np.log(p)"], []),
@@ -408,13 +413,28 @@ def test_far_from_zero_digits_are_kept():
         (pd.DataFrame({"v": [np.nan] * 4}), "'v' has no value"),
         (pd.DataFrame({"v": [None] * 4}), "'v' has no value"),
         (pd.DataFrame({"v": [1.0, np.inf, 1.0, 2.0]}), "'v' has infinite values"),
-        (pd.DataFrame({"v": pd.date_range("2020-01-01", periods=4)}), "turn it into numbers"),
+        (pd.DataFrame({"v": pd.date_range("2020-01-01", periods=4)}), "turn them into numbers"),
         (pd.DataFrame({"v": pd.period_range("2020", periods=4, freq="Y")}), "into numbers"),
+        (pd.DataFrame({"v": [1j] * 4}), "turn it into numbers"),
     ],
 )
 def test_errors_of_profile(data, message):
     with pytest.raises(InputError, match=message):
         profile(stub(POSTERIOR), data)
+
+
+def test_dates_and_durations_are_left_out_of_a_profile(plain_fit, plain_data):
+    day = pd.date_range("2020-01-01", periods=len(plain_data))
+    data = plain_data[["age", "city"]].assign(
+        day=day, wait=day - day[0], month=day.to_period("M"), born=day.date
+    )
+    found = profile(plain_fit, data)
+    assert found.left_out == ("day", "wait", "month", "born")
+    expected = profile(plain_fit, plain_data[["age", "city"]])
+    assert_frame_equal(found.table, expected.table)
+    assert "dates left out: day, wait, month, born" in str(found)
+    assert expected.left_out == ()
+    assert "dates" not in str(expected)
 
 
 def test_errors_name_groups(shop_fit):

@@ -141,8 +141,8 @@ def test_classes_and_segments_are_different_things():
     assert_allclose(np.sort(model.coef_[:, 0]), [-3, 3], rtol=0.3)
     share = model.transform(X) @ model.weights_
     assert_allclose(model.predict_proba(X)[:, 1], share)
-    assert model.segment_proba(X, y).shape == (1200, 2)
-    sure = model.segment_proba([[2.0], [2.0]], ["yes", "no"])
+    assert model.segment_proba(X, y, groups=person).shape == (1200, 2)
+    sure = model.segment_proba([[2.0], [2.0]], ["yes", "no"], groups=["a", "b"])
     assert_allclose(sure[0].argmax(), model.coef_[:, 0].argmax())
     assert sure[0].argmax() != sure[1].argmax()
     with pytest.raises(InputError, match="y has 'maybe', which is none of"):
@@ -157,3 +157,50 @@ def test_too_few_rows_carry_fewer_segments():
     for k in (0, 1.5, True):
         with pytest.raises(InputError, match="k must be a whole number"):
             MixtureRegressor(k=k).fit(X, y)
+
+
+def stores(n: int = 60, seed: int = 4) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows of stores with gaps, and the true segment of each row that is whole."""
+    rng = np.random.default_rng(seed)
+    store = np.repeat(np.arange(n), 6)
+    kind = (rng.random(n) < 0.4)[store]
+    x = rng.standard_normal(len(store))
+    y = np.where(kind, 0.5 + x, -x) + 0.8 * rng.standard_normal(len(store))
+    frame = pd.DataFrame({"x": x, "y": y, "store": [f"S{i:03}" for i in store]})
+    frame.loc[::7, "x"] = np.nan
+    whole = frame.notna().all(axis=1).to_numpy()
+    return frame.dropna(), kind[whole]
+
+
+def test_groups_are_taken_by_position_whatever_their_index():
+    frame, kind = stores()
+    X, y, groups = frame[["x"]], frame["y"], frame["store"]
+    model = MixtureRegressor(k=2).fit(X, y, groups=groups)
+    again = MixtureRegressor(k=2).fit(X, y, groups=groups.to_numpy())
+    assert model.result_.ngroups == 60
+    assert_allclose(model.coef_, again.coef_)
+    found = model.labels_ - 1
+    assert max(np.mean(found == kind), np.mean(found != kind)) > 0.9
+    yes = np.where(y > 0, "yes", "no")
+    assert MixtureClassifier(k=2).fit(X, yes, groups=groups).result_.ngroups == 60
+
+
+def test_rows_are_labelled_by_group():
+    frame, _ = stores()
+    X, y, groups = frame[["x"]], frame["y"], frame["store"]
+    model = MixtureRegressor(k=2).fit(X, y, groups=groups)
+    assert_array_equal(model.predict_segment(X, y, groups=groups), model.labels_)
+    assert_allclose(model.segment_proba(X, y, groups=groups), model.result_.posterior, atol=1e-8)
+    with pytest.warns(InputWarning, match="every row is taken for a group of its own"):
+        model.predict_segment(X, y)
+    # Without responses, groups of the fit are known.
+    assert_allclose(model.segment_proba(X, groups=groups), model.result_.posterior, atol=1e-8)
+
+
+def test_groups_that_cannot_be_used_are_told():
+    frame, _ = stores()
+    X, y, groups = frame[["x"]], frame["y"], frame["store"]
+    with pytest.raises(InputError, match=r"groups has shape \(3,\), but X has"):
+        MixtureRegressor(k=2).fit(X, y, groups=groups.head(3))
+    with pytest.raises(InputError, match="groups= goes with a fit that has groups"):
+        MixtureRegressor(k=2).fit(X, y).predict_segment(X, y, groups=groups)

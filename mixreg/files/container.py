@@ -172,6 +172,18 @@ def from_npy(data: bytes) -> NDArray[Any]:
     return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")
 
 
+def target_of(path: Any, example: str) -> Path:
+    """Where a file is to be written; refuses what cannot be one before work is done for it."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"path must be a name of a file; got {path!r}")
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"there is no folder {target.parent}; make it first")
+    if target.is_dir():
+        raise InputError(f"path={str(path)!r} is a folder; name a file in it, as {example!r}")
+    return target
+
+
 def write_file(path: Path, data: bytes) -> None:
     """Write a file in one step: whatever happens, there is the old one or the new one."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")

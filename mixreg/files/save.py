@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
-from mixreg.errors import InputError
 from mixreg.files.codec import Writer
-from mixreg.files.container import pack, to_json, to_npy, write_file
+from mixreg.files.container import pack, target_of, to_json, to_npy, write_file
 from mixreg.files.families import write_family
 from mixreg.files.formulas import check_recipe
 from mixreg.report.diagnostics import Diagnostics
@@ -19,14 +16,7 @@ from mixreg.table.spec import Spec
 
 def save(path: Any, spec: Spec, fitted: Fitted, diagnostics: Diagnostics) -> None:
     """Write a fit, without its rows, in one step; see `MixRegResults.save`."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise InputError(f"path must be a name of a file; got {path!r}")
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise InputError(f"there is no folder {target.parent}; make it first")
-    if target.is_dir():
-        raise InputError(f"path={str(path)!r} is a folder; name a file in it, as 'fit.mixreg'")
-    write_file(target, packed(spec, fitted, diagnostics))
+    write_file(target_of(path, "fit.mixreg"), packed(spec, fitted, diagnostics))
 
 
 def packed(spec: Spec, fitted: Fitted, diagnostics: Diagnostics) -> bytes:

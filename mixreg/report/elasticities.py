@@ -6,7 +6,10 @@ import re
 
 from mixreg.report.base_results import BaseResults
 
-LOG = re.compile(r"(?:np\.|numpy\.)?log\(((?:[^()]|\([^()]*\))*)\)")
+# Brackets in quotes are part of a name. What is atomic is not tried again, so that no name
+# takes long to refuse.
+TOKEN = r"""(?>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^()])"""
+LOG = re.compile(rf"(?:np\.|numpy\.)?log\(((?>{TOKEN}|\({TOKEN}*+\))*+)\)")
 
 
 def log_terms(res: BaseResults) -> dict[str, str]:

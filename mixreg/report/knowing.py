@@ -1,4 +1,4 @@
-"""Predictions for customers whom the fit knows: their posterior in place of class probabilities."""
+"""Customers whom the fit knows: their posterior in predictions, and beside new rows of theirs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, InputWarning, warn
 from mixreg.report.base_results import BaseResults
-from mixreg.report.prediction import NewRows, prior_of, read_new
+from mixreg.report.prediction import NewRows, most_likely, new_posterior, prior_of, warn_of_groups
 from mixreg.report.residuals import by_response
 from mixreg.report.row_facts import new_facts, own_facts, read_rows
 from mixreg.table import frames
+from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
 
@@ -31,21 +32,57 @@ def predict_known(res: BaseResults, new: Any, known: Any, columns: dict[str, Any
     else:
         rows = read_rows(res, new, columns, "mean")
         facts, index = new_facts(res, rows), rows.index
-        share = _known_shares(res, rows, read_new(res, new), known, columns).T[: res.k]
+        share = _with_known(res, prior_of(res, rows), rows, known, columns).T[: res.k]
     with np.errstate(invalid="ignore", divide="ignore"):
         share = share / share.sum(axis=0)
     means = [(share * facts.means(i)).sum(axis=0) for i in range(len(facts.y))]
     return by_response(res, means, index)
 
 
-def _known_shares(
-    res: BaseResults, rows: NewRows, new: Any, known: Any, columns: dict[str, Any]
+def assign(res: BaseResults, new: Any, known: Any, columns: dict[str, Any]) -> pd.DataFrame:
+    """Label, certainty and probabilities of each new row; see `MixRegResults.assign`."""
+    rows = read_rows(res, new, columns)
+    share = new_posterior(res, rows)
+    if known is None or known is False:
+        warn_of_groups(res, rows)
+        _warn_of_known(res, rows, share)
+    else:
+        share = _with_known(res, share, rows, known, columns)
+    posterior = pd.DataFrame(share, rows.index, res.classes)
+    first = pd.DataFrame({"component": most_likely(posterior), "certainty": share.max(axis=1)})
+    named = posterior.rename(columns=lambda j: f"p{j}")
+    return first.join(named) if first.index.is_unique else pd.concat([first, named], axis=1)
+
+
+def _warn_of_known(res: BaseResults, rows: NewRows, share: Array) -> None:
+    """Say which groups of the fit get another label from their new rows than they had."""
+    groups = None if rows.groups is None else res.known_groups
+    if rows.groups is None or groups is None:
+        return
+    at = np.asarray(groups.get_indexer(rows.groups))
+    there = (at >= 0) & np.isfinite(share).all(axis=1)
+    other = np.zeros(len(rows), dtype=bool)
+    other[there] = share[there].argmax(axis=1) != res.unit_posterior.argmax(axis=0)[at[there]]
+    if not other.any():
+        return
+    changed = rows.groups[other].unique()
+    warn(
+        f"{len(changed)} of the groups that the fit knows, such as {plain_value(changed[0])!r}, "
+        "have another label by these rows than by those of the fit: new rows with responses are "
+        "scored alone. assign(new, known=True) gives what the fit knows of its groups",
+        InputWarning,
+    )
+
+
+def _with_known(
+    res: BaseResults, share: Array, rows: NewRows, known: Any, columns: dict[str, Any]
 ) -> Array:
-    """Class probabilities of new rows, the posterior of those that are known, (n, K)."""
-    share = prior_of(res, rows)
+    """Probabilities of new rows, (n, K), with the posterior of the customers who are known."""
     table, names = _posteriors(res, known, rows, columns)
-    at = table.index.get_indexer(names)
-    share[at >= 0] = table.to_numpy(dtype=float)[at[at >= 0]]
+    at = np.asarray(table.index.get_indexer(names))
+    # Rows that lack a regressor stay unknown, as they are for strangers.
+    told = (at >= 0) & rows.good
+    share[told] = table.to_numpy(dtype=float)[at[told]]
     return share
 
 

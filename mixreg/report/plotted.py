@@ -64,7 +64,8 @@ class Plotted(Framed):
         Parameters
         ----------
         term : str, optional
-            A term; the first that varies if left out.
+            A term; if left out, the first with more than two values, or else the first
+            that varies.
         response : str, optional
             Of several responses, which; the first if left out.
         ax : matplotlib Axes, optional

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, InputWarning, warn
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Family
 from mixreg.inference.averages import ClassProbabilities
@@ -49,11 +49,31 @@ def predict(res: BaseResults, new: Any, which: str, columns: dict[str, Any]) -> 
         if len(means) == 1:
             return pd.Series(means[0], rows.index, name=res.spec.endog_names)
         return pd.DataFrame(dict(zip(res.spec.response_names, means, strict=True)), rows.index)
+    warn_of_groups(res, rows)
     posterior = pd.DataFrame(new_posterior(res, rows), rows.index, res.classes)
-    if which == "posterior":
-        return posterior
+    return posterior if which == "posterior" else most_likely(posterior)
+
+
+def warn_of_groups(res: BaseResults, rows: NewRows) -> None:
+    """Say that rows are labelled one by one, though the fit labels groups of them."""
+    alone = res.ngroups is None or rows.groups is not None
+    # One row is one group; and without responses, groups make no difference.
+    if alone or len(rows) < 2 or not any(seen.any() for seen in rows.seen()):
+        return
+    name = res.spec.groups_name
+    what, cure = "the fit has groups, and the new rows have none", ""
+    if name is not None and name != "":
+        what, cure = f"groups={name!r} is not a column of the new rows", "the column, or "
+    warn(
+        f"{what}: every row is taken for a group of its own; give {cure}groups=array",
+        InputWarning,
+    )
+
+
+def most_likely(posterior: pd.DataFrame) -> pd.Series:
+    """The most probable class of each row; <NA> where nothing is known."""
     codes = posterior.to_numpy().argmax(axis=1)
-    labels = pd.Series(res.classes.to_numpy()[codes], rows.index, name="component")
+    labels = pd.Series(posterior.columns.to_numpy()[codes], posterior.index, name="component")
     bad = posterior.isna().any(axis=1)
     return labels.astype("Int64").mask(bad) if bad.any() else labels
 

@@ -19,6 +19,8 @@ from mixreg.sources import unit_weights
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+# What pandas calls objects that are points or spans of time.
+DATES = frozenset({"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"})
 MOST_LEVELS = 100  # a text column with more names its rows; it does not describe them
 TESTS = "test", "statistic", "df", "df_resid", "p value", "effect size", "units", "missing"
 
@@ -56,6 +58,8 @@ class SegmentProfile(_Report):
     tests : DataFrame
         By variable: test, statistic, df, df_resid, p value, effect size (eta²
         or Cramér's V), units used, values missing.
+    left_out : tuple of str
+        Columns of dates and durations, which have neither means nor shares.
 
     Examples
     --------
@@ -71,10 +75,12 @@ class SegmentProfile(_Report):
 
     table: pd.DataFrame
     tests: pd.DataFrame
+    left_out: tuple[str, ...] = ()
 
     def _parts(self) -> list[tuple[str, pd.DataFrame]]:
         note = "Tests, labels taken for known; effect size is eta² for F, Cramér's V for chi-square"
-        return [("Profile of the segments", self.table), (note, self.tests)]
+        dates = f" (dates left out: {', '.join(self.left_out)})" if self.left_out else ""
+        return [(f"Profile of the segments{dates}", self.table), (note, self.tests)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,12 +217,14 @@ def profile(res: BaseResults, data: Any) -> SegmentProfile:
     A group counts as one: a number is averaged over its rows, a category is
     spread over the levels of its rows, and where that varies within groups
     the chi-square test is on the safe side. The column that names the groups
-    is left out. Missing values are dropped by variable.
+    is left out, and so are dates and durations (`left_out`): make numbers of them,
+    such as the month. Missing values are dropped by variable.
     """
     if not (res.model.has_rows or has_labels(res)):
         res = on_rows(res, data)
     members = _members(res)
     frame, unit = aligned(res, data)
+    frame, left_out = _without_dates(frame)
     tables, tests = [], {}
     for name in frame.columns:
         values, levels = _matrix(frame[name])
@@ -233,7 +241,7 @@ def profile(res: BaseResults, data: Any) -> SegmentProfile:
         tests[name] = [*test, int(there.sum()), int(frame[name].isna().sum())]
     tested = pd.DataFrame.from_dict(tests, orient="index", columns=TESTS)
     table = pd.concat(tables).rename_axis(index=["variable", "level"])
-    return SegmentProfile(table, tested.rename_axis(index="variable"))
+    return SegmentProfile(table, tested.rename_axis(index="variable"), left_out)
 
 
 def classification(res: BaseResults) -> Classification:
@@ -272,12 +280,30 @@ def _members(res: BaseResults) -> _Members:
     return _Members(pd.Index(ids, name="component"), posterior, assigned, weight)
 
 
+def _without_dates(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Columns that have means or shares, and the names of those that are dates or durations."""
+    dates = tuple(name for name in frame.columns if _is_date(frame[name]))
+    if len(dates) == len(frame.columns):
+        raise InputError(
+            f"data has nothing but dates: {', '.join(dates)}; turn them into numbers, as with "
+            f"data[{dates[0]!r}].dt.month"
+        )
+    return frame.drop(columns=list(dates)), dates
+
+
+def _is_date(column: pd.Series) -> bool:
+    dtype = column.dtype
+    if getattr(dtype, "kind", "O") in "mM" or isinstance(dtype, pd.PeriodDtype):
+        return True
+    return pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(column) in DATES
+
+
 def _matrix(column: pd.Series) -> tuple[Array, list[str] | None]:
     """Values as columns: one for a number, one a level for a category; NaN where missing."""
     dtype, name, count = column.dtype, column.name, column.nunique()
     if count == 0:
         raise InputError(f"column {name!r} has no value in the rows of the model; drop it")
-    if getattr(dtype, "kind", "O") in "mMc" or isinstance(dtype, pd.PeriodDtype):
+    if getattr(dtype, "kind", "O") == "c":
         raise InputError(f"column {name!r} holds {dtype}; turn it into numbers, or drop it")
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype):
         values = column.to_numpy(dtype=float)[:, None]

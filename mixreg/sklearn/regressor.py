@@ -96,7 +96,7 @@ class MixtureRegressor(RegressorMixin, Segmenting):
         sample_weight : (n,) array, optional
             Case weights.
         groups : (n,) array, optional
-            All rows of a group share one segment.
+            All rows of a group share one segment. By position, as X and y.
 
         Examples
         --------

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from mixreg.errors import InputError, InputWarning
 from mixreg.families import make_family
 from mixreg.model import MixReg
+from mixreg.table import frames
 
 Array = NDArray[np.float64]
 
@@ -33,6 +34,7 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         used = np.ones(len(X), dtype=bool) if weight is None else weight > 0
+        groups = _by_place(groups, len(X))
         self._names = _names(self, X)
         self._kept = _independent(X[used], self.fit_intercept)
         self.k_ = self._carried(X[used], y[used], groups)
@@ -124,13 +126,14 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_is_fitted(self)
         return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def _predict(self, X: Array, which: str, y: Any = None) -> Array:
+    def _predict(self, X: Array, which: str, y: Any = None, groups: Any = None) -> Array:
         """What the fit says of new rows, by position."""
         frame = self._design(X)
         if y is not None:
             frame[self.result_.spec.endog_names] = np.asarray(y, dtype=float)
         z = self._concomitants(X)
-        columns = {} if z is None else {"concomitant": z}
+        given = {"concomitant": z, "groups": groups}
+        columns = {name: value for name, value in given.items() if value is not None}
         return np.asarray(self.result_.predict(frame, which, **columns), dtype=float)
 
     def transform(self, X: Any) -> Any:
@@ -152,7 +155,7 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         return self._predict(self._new(X), "component")
 
-    def segment_proba(self, X: Any, y: Any = None) -> Array:
+    def segment_proba(self, X: Any, y: Any = None, groups: Any = None) -> Array:
         """Probability of each segment, (n, k).
 
         Parameters
@@ -161,6 +164,9 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         y : (n,) array, optional
             Responses. Without them nothing is known of a row but its concomitants,
             and probabilities are the mixing weights.
+        groups : (n,) array, optional
+            After a fit with groups: rows of a group share one segment, by all their
+            responses; without responses, groups of the fit have what is known of them.
 
         Examples
         --------
@@ -179,10 +185,14 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             y = self._numbers(y)
             if len(y) != len(X):
                 raise InputError(f"y has length {len(y)}, but X has {len(X)} rows")
-        return self._predict(X, "posterior", y)
+        if groups is not None and self.result_.ngroups is None:
+            raise InputError(
+                "groups= goes with a fit that has groups; fit(X, y, groups=...), or leave it out"
+            )
+        return self._predict(X, "posterior", y, _by_place(groups, len(X)))
 
-    def predict_segment(self, X: Any, y: Any = None) -> NDArray[np.intp]:
-        """Most likely segment of each row, from 1 as in `labels_`.
+    def predict_segment(self, X: Any, y: Any = None, groups: Any = None) -> NDArray[np.intp]:
+        """Most likely segment of each row, from 1 as in `labels_`; see `segment_proba`.
 
         Examples
         --------
@@ -193,14 +203,33 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         >>> model = MixtureRegressor(k=2).fit(X, y)
         >>> model.predict_segment(X.head(3), y.head(3)).tolist()
         [1, 2, 2]
+        >>> npreg = datasets.npreg()
+        >>> X, y, groups = npreg[["x"]].assign(square=npreg.x**2), npreg["yn"], npreg["id2"]
+        >>> model = MixtureRegressor(k=2).fit(X, y, groups=groups)
+        >>> bool((model.predict_segment(X, y, groups=groups) == model.labels_).all())
+        True
         """
-        return np.asarray(self.segment_proba(X, y).argmax(axis=1) + 1)
+        return np.asarray(self.segment_proba(X, y, groups).argmax(axis=1) + 1)
 
     def _numbers(self, y: Any) -> Array:
         return np.asarray(y, dtype=float)
 
     def _family(self) -> Any:
         raise NotImplementedError
+
+
+def _by_place(groups: Any, n: int) -> Any:
+    """Groups by position, as X and y are taken: their index says nothing here."""
+    if groups is None:
+        return None
+    values = frames.column(groups, "groups")
+    if isinstance(values, pd.Series):
+        values = values.reset_index(drop=True)
+    if np.ndim(values) != 1 or len(values) != n:
+        raise InputError(
+            f"groups has shape {np.shape(values)}, but X has {n} rows; give the group of each row"
+        )
+    return values
 
 
 def _names(estimator: Any, X: Array) -> list[str]:

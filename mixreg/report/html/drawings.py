@@ -61,9 +61,9 @@ def _values(res: BaseResults, term: str) -> str:
 
 
 def component_figure(res: BaseResults) -> Html:
-    """Data and lines over the first regressor."""
+    """Data and lines over one regressor, a number where there is one."""
     alt = f"Rows and fitted lines of {len(res.alive)} segments over a regressor."
-    caption = "Rows and fitted lines over the first regressor that varies."
+    caption = "Rows and fitted lines over the first regressor with more than two values, if any."
     draw = lambda axes: plot_components(res, None, None, axes[0])  # noqa: E731
     return figure(2, caption, [Panel((WIDTH, 3.8), alt)], draw)
 

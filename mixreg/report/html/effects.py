@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from mixreg.report.base_results import BaseResults
 from mixreg.report.elasticities import LOG, log_terms
 
+# A name in a formula that is in quotes; brackets and colons in it are part of the name.
+QUOTED = re.compile(r"Q\((?P<mark>['\"])(?P<name>(?:\\.|(?!(?P=mark)).)*)(?P=mark)\)")
+NAME = r"""Q\("(?:\\.|[^"\\])*"\)|Q\('(?:\\.|[^'\\])*'\)"""
 LEVEL = re.compile(
-    r"(?:C\((?P<inner>[^,()]+)[^()]*\)|(?P<plain>Q\((['\"]).*\3\)|[^\[\]():]+))"
+    rf"(?:C\(\s*(?P<inner>{NAME}|[^,()]+)\s*(?:,.*)?\)|(?P<plain>{NAME}|[^\[\]():]+))"
     r"\[(?:T\.)?(?P<level>.*)\]"
 )
-QUOTED = re.compile(r"Q\((?P<mark>['\"])(?P<name>.*)(?P=mark)\)")
+BRACKETED = re.compile(r"\[[^\[\]]*\]|\([^()]*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,10 @@ def _mentions(term: str, variable: str) -> bool:
 
 def _is_product(term: str) -> bool:
     """Whether a term is an interaction: colons that stand in no brackets or quotes."""
-    bare = re.sub(r"\[[^\[\]]*\]|\([^()]*\)", "", QUOTED.sub("", term))
+    bare, inner = "", QUOTED.sub("", term)
+    # From the inside to the outside: C(a, Treatment("b")).
+    while bare != inner:
+        bare, inner = inner, BRACKETED.sub("", inner)
     return ":" in bare
 
 

@@ -100,7 +100,9 @@ def _members(res: BaseResults, data: Any, outside: SegmentProfile | None) -> lis
         )
         return [tag("p", told)]
     tables = sections.profile_table(outside), sections.profile_tests(outside)
-    return [drawings.profile_figure(res, data, outside), *tables]
+    dates = f"Dates are left out: {', '.join(outside.left_out)}." if outside.left_out else ""
+    notes = [tag("p", dates)] if dates else []
+    return [drawings.profile_figure(res, data, outside), *notes, *tables]
 
 
 def _search(res: BaseResults, diagnostics: Diagnostics) -> list[Html | None]:

@@ -79,13 +79,15 @@ def find_response(res: BaseResults, response: Any) -> tuple[int, Response]:
 
 
 def find_term(asked: Response, columns: Array, term: Any) -> int:
-    """Where a term is among the regressors; the first that varies if left out."""
+    """Where a term is among the regressors; if left out, the first that is no dummy."""
     terms = asked.design.terms
     if term is None:
         varies = np.flatnonzero(np.ptp(columns, axis=1) > 0)
         if not varies.size:
             raise NotAvailableError("no regressor varies, so there is nothing to draw over")
-        return int(varies[0])
+        # Over two values, lines say little; so a dummy is drawn only where all are dummies.
+        numbers = [at for at in varies if len(np.unique(columns[at])) > 2]
+        return int(numbers[0] if numbers else varies[0])
     return place_of("term", term, terms, "terms")
 
 
