@@ -21,6 +21,7 @@ from mixreg import (
     NotAvailableError,
     select_k,
 )
+from mixreg.cli import main
 from mixreg.jobs import solve as solving
 from tests.samples import lines
 
@@ -665,3 +666,76 @@ def test_a_component_that_is_nobodys_most_likely_one_is_told():
     assert res.fitted.tally.units.tolist() == [n, 0]
     text = " ".join(str(res.summary()).split())
     assert "Component 2 is no row's most likely one, though its weight is 0.078" in text
+
+
+# Names that are nearly right
+
+
+@pytest.mark.parametrize("kind", ["frame", "parquet", "csv"])
+@pytest.mark.parametrize(
+    ("formula", "declared", "meant"),
+    [
+        ("y ~ Regoin", {}, "region"),
+        ("y ~ x", {"groups": "shopp"}, "shop"),
+        ("y ~ x", {"concomitant": "~ regio"}, "region"),
+        ("y ~ x", {"weights": "X"}, "x"),
+    ],
+)
+def test_a_misspelt_column_is_answered_with_the_nearest(tmp_path, kind, formula, declared, meant):
+    data = sales()[["x", "y", "shop", "region"]]
+    path = str(tmp_path / f"sales.{kind}")
+    if kind == "parquet":
+        data.to_parquet(path)
+    elif kind == "csv":
+        data.to_csv(path, index=False)
+    with pytest.raises(InputError, match=f"is not a column of .*; did you mean '{meant}'"):
+        MixReg.from_formula(formula, data if kind == "frame" else path, k=2, **declared)
+
+
+def test_a_name_like_no_other_is_answered_with_the_columns():
+    data = sales()[["x", "y", "shop"]]
+    with pytest.raises(InputError, match=r"columns are x, y, shop; if it is a function .* import"):
+        MixReg.from_formula("y ~ quantity", data, k=2)
+
+
+def test_the_command_line_suggests_a_column_too(tmp_path, capsys):
+    path = tmp_path / "sales.csv"
+    sales()[["x", "y", "region"]].to_csv(path, index=False)
+    assert main(["fit", str(path), "y ~ regoin", "-k", "2"]) == 2
+    assert "did you mean 'region'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("formula", "advice"),
+    [
+        ("log(y) ~ x", "names 'log', which is not a column of data; write np.log(y), after"),
+        ("y ~ x + sqrt(x)", "names 'sqrt', .*; write np.sqrt(x), after 'import numpy as np'"),
+        ("y ~ log(exp(x) + 1)", "; write np.log(np.exp(x) + 1), after"),
+        ("y ~ lag(x)", "names 'lag', .*; columns are .*import it where the formula is written"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["frame", "file"])
+def test_functions_as_r_has_them_are_answered_with_numpys(tmp_path, kind, formula, advice):
+    data = sales()[["x", "y", "region"]]
+    data.to_parquet(tmp_path / "sales.parquet")
+    given = data if kind == "frame" else tmp_path / "sales.parquet"
+    wanted = advice.replace("(", r"\(").replace(")", r"\)").replace("+", r"\+")
+    with pytest.raises(InputError, match=wanted):
+        MixReg.from_formula(formula, given, k=2)
+
+
+@pytest.mark.parametrize("name", ["log", "abs"])
+def test_the_command_line_writes_numpys_functions_too(tmp_path, capsys, name):
+    path = tmp_path / "sales.csv"
+    sales()[["x", "y"]].to_csv(path, index=False)
+    assert main(["fit", str(path), f"{name}(y) ~ x", "-k", "2"]) == 2
+    assert f"the formula has '{name}', which is numpy's; write np.{name}(y)" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, np.asarray])
+def test_data_before_the_formula_are_not_printed(kind):
+    data = kind(sales()[["x", "y"]])
+    with pytest.raises(InputError, match=r"got a \w+; the formula comes before the data$"):
+        MixReg.from_formula(data, "y ~ x", k=2)
