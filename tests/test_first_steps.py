@@ -739,3 +739,41 @@ def test_data_before_the_formula_are_not_printed(kind):
     data = kind(sales()[["x", "y"]])
     with pytest.raises(InputError, match=r"got a \w+; the formula comes before the data$"):
         MixReg.from_formula(data, "y ~ x", k=2)
+
+
+# Logarithms of what has none
+
+
+@pytest.mark.parametrize("kind", ["frame", "file"])
+@pytest.mark.parametrize(
+    ("formula", "declared", "what"),
+    [
+        ("y ~ np.log(sold)", {}, "column"),
+        ("np.log(sold) ~ x", {}, "the response"),
+        ("y ~ x", {"concomitant": "~ np.log(sold)"}, "concomitant"),
+    ],
+)
+def test_a_logarithm_of_zero_is_told_once_and_counted(tmp_path, kind, formula, declared, what):
+    # Warnings are errors here, so numpy's own would be seen.
+    data = sales()[["x", "y"]].assign(sold=np.arange(240) % 40)
+    data.to_parquet(tmp_path / "sales.parquet")
+    given = data if kind == "frame" else tmp_path / "sales.parquet"
+    wanted = rf"^{what} np.log\(sold\) is infinite in row 0 and 5 more of 240"
+    with pytest.raises(InputError, match=wanted):
+        MixReg.from_formula(formula, given, k=2, **declared)
+
+
+def test_zeros_beside_negative_numbers_are_told_once():
+    data = sales()[["x", "y"]].assign(sold=np.arange(240.0) - 3)
+    with pytest.raises(InputError, match=r"column np.log\(sold\) is infinite in row 3 \(log"):
+        MixReg.from_formula("y ~ np.log(sold)", data, k=2)
+
+
+def test_a_logarithm_of_negative_numbers_is_missing_and_told():
+    data = sales()[["x", "y"]].assign(sold=np.arange(240.0) - 3.5)
+    with pytest.warns(
+        InputWarning, match="no value in some rows, as with the logarithm of a neg"
+    ) as told:
+        model = MixReg.from_formula("y ~ np.log(sold)", data, k=2)
+    assert told[0].filename == __file__
+    assert model.nobs == 236
