@@ -777,3 +777,22 @@ def test_a_logarithm_of_negative_numbers_is_missing_and_told():
         model = MixReg.from_formula("y ~ np.log(sold)", data, k=2)
     assert told[0].filename == __file__
     assert model.nobs == 236
+
+
+# Dates as text
+
+
+@pytest.mark.parametrize("tail", ["", " 12:00:00", "T12:00:00Z"])
+def test_dates_that_are_text_are_told(tail):
+    data = sales().assign(week=lambda d: d["day"].dt.to_period("W").dt.start_time)
+    data["week"] = data["week"].dt.strftime("%Y-%m-%d") + tail
+    with pytest.warns(InputWarning, match=r"'week' is text, .* 35 levels, .*like dates .* C\(week"):
+        MixReg.from_formula("y ~ x + week", data, k=1)
+
+
+def test_dates_that_are_meant_as_categories_pass():
+    data = sales().assign(wave=np.tile(["2024-01-01", "2024-06-01", "2025-01-01"], 80))
+    MixReg.from_formula("y ~ x + wave", data, k=1)
+    data["week"] = data["day"].dt.to_period("M").astype(str) + "-01"
+    MixReg.from_formula("y ~ x + C(week)", data, k=1)
+    MixReg.from_formula("y ~ x + code", data.assign(code="A" + data["week"]), k=1)
