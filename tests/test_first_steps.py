@@ -2,6 +2,7 @@
 
 import datetime
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -796,3 +797,55 @@ def test_dates_that_are_meant_as_categories_pass():
     data["week"] = data["day"].dt.to_period("M").astype(str) + "-01"
     MixReg.from_formula("y ~ x + C(week)", data, k=1)
     MixReg.from_formula("y ~ x + code", data.assign(code="A" + data["week"]), k=1)
+
+
+# What a fit says of itself
+
+
+def test_one_component_is_not_told_to_be_too_many():
+    data = pd.DataFrame({"x": np.arange(40.0), "won": np.arange(40) >= 20})
+    res = MixReg.from_formula("won ~ x", data, k=1, family="binomial").fit()
+    text = " ".join(str(res.summary()).split())
+    assert "is separated" in text
+    assert "k may be" not in text
+    assert "smaller k" not in text
+
+
+@pytest.mark.parametrize(
+    ("hits", "chance", "cell", "told"),
+    [
+        ((0, 4), 0.382, "moves, 0 of 16", True),
+        ((3, 4), 0.3, "3 of 16 starts", True),
+        ((0, 9), 0.05, "moves, 0 of 16", False),
+    ],
+)
+def test_a_search_in_doubt_says_what_to_do(hits, chance, cell, told):
+    res = MixReg.from_formula("y ~ x", sales(), k=2, groups="shop").fit()
+    search = replace(res.fitted.search, starts=16, hits=hits, chance=chance)
+    res.fitted = replace(res.fitted, search=search)
+    summary = str(res.summary())
+    assert cell in summary
+    assert len({len(line) for line in summary.splitlines() if line.startswith("===")}) == 1
+    note = f"One more start might find a better maximum (chance {chance:.0%}): fit again with a"
+    assert (note in " ".join(summary.split())) == told
+
+
+@pytest.mark.parametrize("formula", ["chosen ~ 0 + brand + price", "chosen ~ price + C(brand) - 1"])
+def test_choices_with_a_column_for_each_level_are_told_to_drop_the_zero(formula):
+    data = conjoint()
+    data["brand"] = np.resize(["a", "b", "c", "b", "a"], len(data))
+    wanted = r"brand\)? has a column for each of its 3 levels.*Drop '0 \+'"
+    with pytest.raises(InputError, match=wanted):
+        MixReg.from_formula(formula, data, **CHOICE)
+    MixReg.from_formula("chosen ~ brand + price", data, **CHOICE)
+
+
+def test_components_are_drawn_over_a_variable_that_one_term_has():
+    data = sales()
+    data["cost"] = np.exp(data["x"])
+    res = MixReg.from_formula("y ~ np.log(cost) + region", data, k=2, groups="shop").fit()
+    assert res.plot_components("cost").get_xlabel() == "np.log(cost)"
+    with pytest.raises(InputError, match=r"'region' stands in several terms; use one of region\[T"):
+        res.plot_components("region")
+    with pytest.raises(InputError, match=r"term='price' is unknown; terms are Intercept"):
+        res.plot_components("price")
