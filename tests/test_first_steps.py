@@ -770,12 +770,16 @@ def test_zeros_beside_negative_numbers_are_told_once():
         MixReg.from_formula("y ~ np.log(sold)", data, k=2)
 
 
-def test_a_logarithm_of_negative_numbers_is_missing_and_told():
+@pytest.mark.parametrize(
+    ("formula", "gate"), [("y ~ np.log(sold)", None), ("y ~ x", "~ np.log(sold)")]
+)
+def test_a_logarithm_of_negative_numbers_is_missing_and_told(formula, gate):
     data = sales()[["x", "y"]].assign(sold=np.arange(240.0) - 3.5)
     with pytest.warns(
         InputWarning, match="no value in some rows, as with the logarithm of a neg"
     ) as told:
-        model = MixReg.from_formula("y ~ np.log(sold)", data, k=2)
+        model = MixReg.from_formula(formula, data, k=2, concomitant=gate)
+    assert len(told) == 1
     assert told[0].filename == __file__
     assert model.nobs == 236
 

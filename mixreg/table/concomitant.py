@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-@evaluating()
+@evaluating(told=False)
 def concomitants(
     formula: Any,
     data: pd.DataFrame | None,
@@ -126,7 +126,6 @@ def _frame(
     return frame, list(frame.columns)
 
 
-@evaluating(told=False)
 def _evaluate(
     formula: str, frame: pd.DataFrame | None, environment: Any, columns: tuple[Any, ...]
 ) -> Any:
@@ -159,6 +158,7 @@ def names_of(formula: str) -> set[str]:
     }
 
 
+@evaluating()
 def usable_rows(
     formula: Any, data: pd.DataFrame | None, environment: EvalEnvironment | None, missing: str
 ) -> Mask | None:

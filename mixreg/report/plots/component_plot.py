@@ -102,7 +102,7 @@ def _columns_with(design: Design, variable: str) -> list[int]:
     """Columns of the terms that a variable of the table stands in, as price in np.log(price)."""
     if design.right is None:
         return []
-    found = []
+    found: list[int] = []
     for term, own in zip(design.right.terms, design.term_slices.values(), strict=True):
         if any(variable in names_in(design.right.factors[i].code) for i in term.factors):
             found += range(own.start, own.stop)
