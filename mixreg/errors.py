@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 PACKAGE = str(Path(__file__).parent)
+# Names that a message lists at the most.
+MOST_LISTED = 20
 
 
 class InputError(ValueError):
@@ -148,6 +152,27 @@ class ClusterError(RuntimeError):
     >>> issubclass(ClusterError, RuntimeError)
     True
     """
+
+
+def nearest(name: object, known: Iterable[object], what: str = "columns are") -> str:
+    """The end of a message on a name that is not known: the nearest one, or what there is.
+
+    Examples
+    --------
+    >>> from mixreg.errors import nearest
+    >>> nearest("prise", ["price", "volume"])
+    "; did you mean 'price'?"
+    >>> nearest("shop", ["price", "volume"])
+    '; columns are price, volume'
+    """
+    names = [str(each) for each in known]
+    # Capitals are the most common slip of all.
+    lower = {each.lower(): each for each in reversed(names)}
+    close = difflib.get_close_matches(str(name).lower(), lower, n=1)
+    if close:
+        return f"; did you mean {lower[close[0]]!r}?"
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"; {what} {', '.join(names[:MOST_LISTED])}{more}" if names else ""
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -261,7 +261,10 @@ def test_predictions_go_to_a_file_or_are_printed(capsys, tmp_path, tones):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["DATA", "tuned ~ ratio", "-k", "2"], "names 'ratio', which is not a column; columns are"),
+        (
+            ["DATA", "tuned ~ ratio", "-k", "2"],
+            "names 'ratio', which is not a column of data; columns are",
+        ),
         (["DATA", "tuned ~ class", "-k", "2"], "write Q('class')"),
         (["DATA", "tuned ~ stretchratio | x", "-k", "2"], "groups='x'"),
         (["DATA", TONES, "-k", "two"], "-k two is no number of segments; write -k 3, or -k 1:6"),

@@ -139,7 +139,7 @@ def test_one_component_has_nothing_to_decompose():
 def test_without_a_search_it_says_so(init):
     res = MixReg.from_formula("y ~ x1 + x2", lines(200), k=2).fit(init=init)
     assert res.diagnostics.search is None
-    assert "there was no search" in str(res.diagnostics)
+    assert "There was no search" in str(res.diagnostics)
     assert "Reached by:" in str(res.summary())
 
 

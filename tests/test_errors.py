@@ -23,7 +23,11 @@ def with_value(column: str, value) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("formula", "data", "message"),
     [
-        ("y ~ x1", with_value("x1", np.inf), "column x1 is infinite in row 7.*drop or correct it"),
+        (
+            "y ~ x1",
+            with_value("x1", np.inf),
+            "column x1 is infinite in row 7.*drop or correct them",
+        ),
         ("y ~ x1", with_value("y", -np.inf), "the response y is infinite in row 7"),
         ("y ~ np.log(z - 1)", NUMBERS[:9], r"column np.log\(z - 1\) is infinite in row \d"),
         ("y ~ x1", changed(x1=np.nan), "data has no rows left"),

@@ -2,6 +2,7 @@
 
 import datetime
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from mixreg import (
     NotAvailableError,
     select_k,
 )
+from mixreg.cli import main
 from mixreg.jobs import solve as solving
 from tests.samples import lines
 
@@ -676,3 +678,189 @@ def test_a_component_that_is_nobodys_most_likely_one_is_told():
     assert res.fitted.tally.units.tolist() == [n, 0]
     text = " ".join(str(res.summary()).split())
     assert "Component 2 is no row's most likely one, though its weight is 0.078" in text
+
+
+# Names that are nearly right
+
+
+@pytest.mark.parametrize("kind", ["frame", "parquet", "csv"])
+@pytest.mark.parametrize(
+    ("formula", "declared", "meant"),
+    [
+        ("y ~ Regoin", {}, "region"),
+        ("y ~ x", {"groups": "shopp"}, "shop"),
+        ("y ~ x", {"concomitant": "~ regio"}, "region"),
+        ("y ~ x", {"weights": "X"}, "x"),
+    ],
+)
+def test_a_misspelt_column_is_answered_with_the_nearest(tmp_path, kind, formula, declared, meant):
+    data = sales()[["x", "y", "shop", "region"]]
+    path = str(tmp_path / f"sales.{kind}")
+    if kind == "parquet":
+        data.to_parquet(path)
+    elif kind == "csv":
+        data.to_csv(path, index=False)
+    with pytest.raises(InputError, match=f"is not a column of .*; did you mean '{meant}'"):
+        MixReg.from_formula(formula, data if kind == "frame" else path, k=2, **declared)
+
+
+def test_a_name_like_no_other_is_answered_with_the_columns():
+    data = sales()[["x", "y", "shop"]]
+    with pytest.raises(InputError, match=r"columns are x, y, shop; if it is a function .* import"):
+        MixReg.from_formula("y ~ quantity", data, k=2)
+
+
+def test_the_command_line_suggests_a_column_too(tmp_path, capsys):
+    path = tmp_path / "sales.csv"
+    sales()[["x", "y", "region"]].to_csv(path, index=False)
+    assert main(["fit", str(path), "y ~ regoin", "-k", "2"]) == 2
+    assert "did you mean 'region'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("formula", "advice"),
+    [
+        ("log(y) ~ x", "names 'log', which is not a column of data; write np.log(y), after"),
+        ("y ~ x + sqrt(x)", "names 'sqrt', .*; write np.sqrt(x), after 'import numpy as np'"),
+        ("y ~ log(exp(x) + 1)", "; write np.log(np.exp(x) + 1), after"),
+        ("y ~ lag(x)", "names 'lag', .*; columns are .*import it where the formula is written"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["frame", "file"])
+def test_functions_as_r_has_them_are_answered_with_numpys(tmp_path, kind, formula, advice):
+    data = sales()[["x", "y", "region"]]
+    data.to_parquet(tmp_path / "sales.parquet")
+    given = data if kind == "frame" else tmp_path / "sales.parquet"
+    wanted = advice.replace("(", r"\(").replace(")", r"\)").replace("+", r"\+")
+    with pytest.raises(InputError, match=wanted):
+        MixReg.from_formula(formula, given, k=2)
+
+
+@pytest.mark.parametrize("name", ["log", "abs"])
+def test_the_command_line_writes_numpys_functions_too(tmp_path, capsys, name):
+    path = tmp_path / "sales.csv"
+    sales()[["x", "y"]].to_csv(path, index=False)
+    assert main(["fit", str(path), f"{name}(y) ~ x", "-k", "2"]) == 2
+    assert f"the formula has '{name}', which is numpy's; write np.{name}(y)" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, np.asarray])
+def test_data_before_the_formula_are_not_printed(kind):
+    data = kind(sales()[["x", "y"]])
+    with pytest.raises(InputError, match=r"got a \w+; the formula comes before the data$"):
+        MixReg.from_formula(data, "y ~ x", k=2)
+
+
+# Logarithms of what has none
+
+
+@pytest.mark.parametrize("kind", ["frame", "file"])
+@pytest.mark.parametrize(
+    ("formula", "declared", "what"),
+    [
+        ("y ~ np.log(sold)", {}, "column"),
+        ("np.log(sold) ~ x", {}, "the response"),
+        ("y ~ x", {"concomitant": "~ np.log(sold)"}, "concomitant"),
+    ],
+)
+def test_a_logarithm_of_zero_is_told_once_and_counted(tmp_path, kind, formula, declared, what):
+    # Warnings are errors here, so numpy's own would be seen.
+    data = sales()[["x", "y"]].assign(sold=np.arange(240) % 40)
+    data.to_parquet(tmp_path / "sales.parquet")
+    given = data if kind == "frame" else tmp_path / "sales.parquet"
+    wanted = rf"^{what} np.log\(sold\) is infinite in row 0 and 5 more of 240"
+    with pytest.raises(InputError, match=wanted):
+        MixReg.from_formula(formula, given, k=2, **declared)
+
+
+def test_zeros_beside_negative_numbers_are_told_once():
+    data = sales()[["x", "y"]].assign(sold=np.arange(240.0) - 3)
+    with pytest.raises(InputError, match=r"column np.log\(sold\) is infinite in row 3 \(log"):
+        MixReg.from_formula("y ~ np.log(sold)", data, k=2)
+
+
+@pytest.mark.parametrize(
+    ("formula", "gate"), [("y ~ np.log(sold)", None), ("y ~ x", "~ np.log(sold)")]
+)
+def test_a_logarithm_of_negative_numbers_is_missing_and_told(formula, gate):
+    data = sales()[["x", "y"]].assign(sold=np.arange(240.0) - 3.5)
+    with pytest.warns(
+        InputWarning, match="no value in some rows, as with the logarithm of a neg"
+    ) as told:
+        model = MixReg.from_formula(formula, data, k=2, concomitant=gate)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert model.nobs == 236
+
+
+# Dates as text
+
+
+@pytest.mark.parametrize("tail", ["", " 12:00:00", "T12:00:00Z"])
+def test_dates_that_are_text_are_told(tail):
+    data = sales().assign(week=lambda d: d["day"].dt.to_period("W").dt.start_time)
+    data["week"] = data["week"].dt.strftime("%Y-%m-%d") + tail
+    with pytest.warns(InputWarning, match=r"'week' is text, .* 35 levels, .*like dates .* C\(week"):
+        MixReg.from_formula("y ~ x + week", data, k=1)
+
+
+def test_dates_that_are_meant_as_categories_pass():
+    data = sales().assign(wave=np.tile(["2024-01-01", "2024-06-01", "2025-01-01"], 80))
+    MixReg.from_formula("y ~ x + wave", data, k=1)
+    data["week"] = data["day"].dt.to_period("M").astype(str) + "-01"
+    MixReg.from_formula("y ~ x + C(week)", data, k=1)
+    MixReg.from_formula("y ~ x + code", data.assign(code="A" + data["week"]), k=1)
+
+
+# What a fit says of itself
+
+
+def test_one_component_is_not_told_to_be_too_many():
+    data = pd.DataFrame({"x": np.arange(40.0), "won": np.arange(40) >= 20})
+    res = MixReg.from_formula("won ~ x", data, k=1, family="binomial").fit()
+    text = " ".join(str(res.summary()).split())
+    assert "is separated" in text
+    assert "k may be" not in text
+    assert "smaller k" not in text
+
+
+@pytest.mark.parametrize(
+    ("hits", "chance", "cell", "told"),
+    [
+        ((0, 4), 0.382, "moves, 0 of 16", True),
+        ((3, 4), 0.3, "3 of 16 starts", True),
+        ((0, 9), 0.05, "moves, 0 of 16", False),
+    ],
+)
+def test_a_search_in_doubt_says_what_to_do(hits, chance, cell, told):
+    res = MixReg.from_formula("y ~ x", sales(), k=2, groups="shop").fit()
+    search = replace(res.fitted.search, starts=16, hits=hits, chance=chance)
+    res.fitted = replace(res.fitted, search=search)
+    summary = str(res.summary())
+    assert cell in summary
+    assert len({len(line) for line in summary.splitlines() if line.startswith("===")}) == 1
+    note = f"One more start might find a better maximum (chance {chance:.0%}): fit again with a"
+    assert (note in " ".join(summary.split())) == told
+
+
+@pytest.mark.parametrize("formula", ["chosen ~ 0 + brand + price", "chosen ~ price + C(brand) - 1"])
+def test_choices_with_a_column_for_each_level_are_told_to_drop_the_zero(formula):
+    data = conjoint()
+    data["brand"] = np.resize(["a", "b", "c", "b", "a"], len(data))
+    wanted = r"brand\)? has a column for each of its 3 levels.*Drop '0 \+'"
+    with pytest.raises(InputError, match=wanted):
+        MixReg.from_formula(formula, data, **CHOICE)
+    MixReg.from_formula("chosen ~ brand + price", data, **CHOICE)
+
+
+def test_components_are_drawn_over_a_variable_that_one_term_has():
+    data = sales()
+    data["cost"] = np.exp(data["x"])
+    res = MixReg.from_formula("y ~ np.log(cost) + region", data, k=2, groups="shop").fit()
+    assert res.plot_components("cost").get_xlabel() == "np.log(cost)"
+    with pytest.raises(InputError, match=r"'region' stands in several terms; use one of region\[T"):
+        res.plot_components("region")
+    with pytest.raises(InputError, match=r"term='price' is unknown; terms are Intercept"):
+        res.plot_components("price")

@@ -143,7 +143,7 @@ def test_results_of_files_are_copied_pickled_and_saved(tmp_path):
     ("options", "message"),
     [
         ({"groups": np.zeros(320)}, "groups is an array, but data in files"),
-        ({"weights": "wait"}, "weights='wait' is not a column of the data; columns are x1"),
+        ({"weights": "wait"}, "weights='wait' is not a column of the data; did you mean '"),
         ({"concomitant": "~ old"}, "the formula names 'old', which is not a column"),
         ({"subset": "x1 > 100"}, "no rows"),
         ({"k": 400}, "k=400 is more than the 320 rows"),

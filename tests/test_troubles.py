@@ -37,6 +37,7 @@ NOTES = {
     "most likely one": "most likely one",
     "has no rows that determine": "No rows determine",
     "some standard errors are infinite": "Some standard errors are infinite",
+    "might find a better maximum": "might find a better maximum",
     "seeded anew": "seeded anew",
     " empty; try": "is empty",
     "did not converge": "did not converge",

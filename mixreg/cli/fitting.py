@@ -13,7 +13,7 @@ import patsy
 
 from mixreg.cli.as_json import as_json
 from mixreg.cli.tables import read_table, write_table
-from mixreg.errors import FileFormatError, InputError
+from mixreg.errors import FileFormatError, InputError, nearest
 from mixreg.files.formulas import check_code
 from mixreg.files.load import load
 from mixreg.model import MixReg
@@ -22,6 +22,7 @@ from mixreg.results import MixRegResults
 from mixreg.selection import Selection, select_k
 from mixreg.table.columns import formula_names
 from mixreg.table.concomitant import names_of
+from mixreg.table.functions import written_with_np
 from mixreg.table.recipe import Module
 
 # Arguments of the model that have an option of the same name.
@@ -130,9 +131,14 @@ def check_formulas(formula: str, concomitant: str | None, columns: frozenset[str
 def _refused(code: str, reason: str, columns: frozenset[str]) -> InputError:
     named = re.search(r"names '(.*?)', which", reason)
     what = named[1] if named else code
+    with_np = written_with_np(what, code)
+    if with_np is not None:
+        return InputError(f"the formula has {what!r}, which is numpy's; write {with_np}")
     if what.isidentifier() and f"{what}(" not in code:
-        shown = ", ".join(sorted(columns)[:10])
-        return InputError(f"the formula names {what!r}, which is not a column; columns are {shown}")
+        return InputError(
+            f"the formula names {what!r}, which is not a column of data"
+            f"{nearest(what, sorted(columns))}"
+        )
     return InputError(
         f"the formula has {what!r}; here it may have columns, arithmetic, comparisons, patsy's "
         "functions, as C(x), and numpy's, as np.log(x)"

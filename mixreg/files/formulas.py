@@ -14,62 +14,11 @@ from typing import Any
 import numpy as np
 
 from mixreg.errors import FileFormatError
+from mixreg.table.functions import NUMPY
 from mixreg.table.recipe import Module, Recipe
 
 PATSY = frozenset({"C", "I", "Q", "bs", "cr", "cc", "te", "center", "standardize", "scale"})
 CONTRASTS = frozenset({"Treatment", "Poly", "Sum", "Helmert", "Diff"})
-NUMPY = frozenset(
-    [
-        "abs",
-        "absolute",
-        "arccos",
-        "arccosh",
-        "arcsin",
-        "arcsinh",
-        "arctan",
-        "arctan2",
-        "arctanh",
-        "cbrt",
-        "ceil",
-        "clip",
-        "cos",
-        "cosh",
-        "deg2rad",
-        "exp",
-        "exp2",
-        "expm1",
-        "fabs",
-        "floor",
-        "fmax",
-        "fmin",
-        "hypot",
-        "isfinite",
-        "isnan",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "logaddexp",
-        "maximum",
-        "minimum",
-        "mod",
-        "negative",
-        "power",
-        "rad2deg",
-        "reciprocal",
-        "rint",
-        "round",
-        "sign",
-        "sin",
-        "sinh",
-        "sqrt",
-        "square",
-        "tan",
-        "tanh",
-        "trunc",
-        "where",
-    ]
-)
 CONSTANTS = frozenset({"pi", "e", "inf", "nan"})
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr)
 # Powers of plain numbers beyond these could take for ever.

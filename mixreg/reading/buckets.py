@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, nearest
 from mixreg.reading.files import Files, regrouped
 from mixreg.reading.kinds import ROW
 from mixreg.table import frames
@@ -71,8 +71,7 @@ def together(
     absent = [each for each in keys if each not in files.columns]
     if absent:
         raise InputError(
-            f"key={absent[0]!r} is not a column of data; columns are "
-            f"{', '.join(files.columns[:20])}"
+            f"key={absent[0]!r} is not a column of data{nearest(absent[0], files.columns)}"
         )
     shown = [name for name in files.columns if name in names]
     wanted = list(dict.fromkeys([*shown, *keys]))

@@ -12,9 +12,11 @@ from mixreg.estimators.priors import Priors
 from mixreg.exact.reasons import WhyTight
 from mixreg.mixture.mixture import Mixture
 from mixreg.report.base_results import BaseResults
+from mixreg.report.diagnostics import DOUBTFUL
 
 # Levels that a note names.
 MOST_NAMED = 8
+TOO_LARGE = "k may be too large."
 
 
 def notes_of(results: BaseResults) -> list[str]:
@@ -112,7 +114,7 @@ def _doubts(results: BaseResults) -> list[str]:
     if lost.any():
         notes.append(
             "The data do not determine every parameter: some standard errors are infinite"
-            f"{_hidden(results, lost)}. k may be too large."
+            f"{_hidden(results, lost)}. {'Try fewer terms.' if results.k == 1 else TOO_LARGE}"
         )
     return notes
 
@@ -219,7 +221,14 @@ def _hidden(results: BaseResults, lost: NDArray[np.bool_]) -> str:
 def _search_notes(results: BaseResults) -> list[str]:
     """How the search went, where it was not as usual."""
     fitted = results.fitted
-    notes = []
+    notes, search = [], fitted.search
+    # One start alone says nothing of others, and its chance is no estimate.
+    tried = None if search is None or fitted.certified or search.starts < 2 else search
+    if tried is not None and tried.chance > DOUBTFUL:
+        notes.append(
+            f"One more start might find a better maximum (chance {tried.chance:.0%}): fit again "
+            "with a larger n_init, or another seed."
+        )
     if fitted.revived:
         notes.append(f"An emptied component was seeded anew {fitted.revived} times.")
     if fitted.empty:

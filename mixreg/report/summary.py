@@ -140,7 +140,9 @@ def _header(results: BaseResults, width: int) -> SimpleTable:
     if fitted.certified:
         reached, better = "certified", "none"
     elif search is not None:
-        reached = f"{search.hits[0]} of {search.starts} starts"
+        # Moves from other maxima find what no start did, which is no failure.
+        hits, starts = search.hits[0], search.starts
+        reached = f"{hits} of {starts} starts" if hits else f"moves, 0 of {starts}"
         better = f"{search.chance:.1%}"
     components = str(results.k) + (" and noise" if results.spec.noise else "")
     if results.method == "vb":

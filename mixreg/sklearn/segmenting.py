@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from mixreg.errors import InputError, InputWarning
+from mixreg.errors import InputError, InputWarning, nearest
 from mixreg.families import make_family
 from mixreg.model import MixReg
 from mixreg.table import frames
@@ -120,7 +120,9 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return names.index(column)
         if isinstance(column, (int, np.integer)) and 0 <= column < self.n_features_in_:
             return int(column)
-        raise InputError(f"concomitant names {column!r}, which is not a column of X")
+        raise InputError(
+            f"concomitant names {column!r}, which is not a column of X{nearest(column, names)}"
+        )
 
     def _new(self, X: Any) -> Array:
         check_is_fitted(self)

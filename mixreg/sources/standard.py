@@ -409,5 +409,5 @@ def check_rank(factor: Array, terms: tuple[str, ...]) -> None:
         parts.append(f"{terms[column]} is a combination of {', '.join(partners)}")
     raise InputError(
         f"the design has {p} columns but rank {rank}: {'; '.join(parts)}. Drop one of the "
-        "columns named (with categories, '0 +' or a reference level often does it)"
+        "columns named (where levels of a category add up to a constant, a level or the constant)"
     )

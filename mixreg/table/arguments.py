@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Collection
 from typing import ParamSpec, TypeVar
+
+from mixreg.errors import nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,6 +51,5 @@ def _nearest(signature: inspect.Signature, given: dict[str, object]) -> str:
     known = [each for each in signature.parameters if each not in ("self", "cls")]
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            return f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(known)}"
+            return nearest(name, known, "it has")
     return ""

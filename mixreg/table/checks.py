@@ -161,12 +161,26 @@ def check_attributes(design: Design, source: Source) -> None:
     """Refuse attributes that are the same for all alternatives of every choice set."""
     if not source.has("opens"):
         return
+    _refuse_all_levels(design)
     largest = source.sweep(largest_values).values
     same = [design.terms[i] for i in np.flatnonzero(largest < 1e-12)]
     if same:
         raise InputError(
             f"{', '.join(same)} does not vary within choice sets, so it cannot explain a choice; "
             f"{_without_main_effect(design, same) or OF_THE_CHOOSER}"
+        )
+
+
+def _refuse_all_levels(design: Design) -> None:
+    """Refuse categories with a column for each level: choices tell only levels apart."""
+    for factor in design.right.factors if design.right else ():
+        own = design.term_slices.get(factor.code)
+        if own is None or factor.levels is None or own.stop - own.start < len(factor.levels):
+            continue
+        raise InputError(
+            f"{factor.code} has a column for each of its {len(factor.levels)} levels, which add up "
+            "to a constant, and a constant cannot explain a choice: one level must go. Drop '0 +' "
+            "(or '- 1') from the formula, and patsy leaves out the first level as the reference"
         )
 
 

@@ -19,6 +19,7 @@ from mixreg.sources.block import Block
 from mixreg.table.columns import plain
 from mixreg.table.concomitant import check_concomitants
 from mixreg.table.design import Design, successes, yes_no_columns
+from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, make, without_missing
 from mixreg.table.responses import Asked, Given, side_by_side
 from mixreg.table.rows import RowColumns, chosen_rows, declare, whole_sets
@@ -80,6 +81,7 @@ class ChunkMaker:
     noise: bool
     missing: str
 
+    @evaluating(told=False)
     def __call__(self, frame: pd.DataFrame) -> MadeChunk:
         """Make the rows of a chunk of whole groups."""
         columns = [named_columns(each, frame) for each in self.columns]

@@ -125,7 +125,7 @@ def refuse_bars(argument: str, formula: str) -> None:
 def formula_names(formula: str) -> tuple[set[str], set[str]]:
     """Variables that the left and the right side of a formula mention."""
     if not isinstance(formula, str):
-        raise InputError(f"formula must be text such as 'y ~ x1 + x2'; got {formula!r}")
+        raise InputError(f"formula must be text such as 'y ~ x1 + x2'; got {_shown(formula)}")
     refuse_bars("formula", formula)
     try:
         described = patsy.ModelDesc.from_formula(formula)
@@ -141,6 +141,13 @@ def formula_names(formula: str) -> tuple[set[str], set[str]]:
         for side in sides
     )
     return left, right
+
+
+def _shown(value: Any) -> str:
+    """A value in a message; tables are not printed, for an error is one line."""
+    if not hasattr(value, "shape") and not hasattr(value, "columns"):
+        return repr(value)
+    return f"a {type(value).__name__}; the formula comes before the data"
 
 
 def plain(frame: pd.DataFrame) -> pd.DataFrame:

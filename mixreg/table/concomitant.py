@@ -22,15 +22,16 @@ from mixreg.table.columns import (
     refuse_times,
 )
 from mixreg.table.design import Design, column_like, with_outside
+from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, check_levels, no_category
 from mixreg.table.recipe import KEEP_MISSING, formula_error, make_recipe
-from mixreg.table.table import missing_counts, refuse_missing
-from mixreg.table.units import plain_value
+from mixreg.table.table import infinite_rows, missing_counts, refuse_missing
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
+@evaluating(told=False)
 def concomitants(
     formula: Any,
     data: pd.DataFrame | None,
@@ -85,11 +86,12 @@ def check_terms(formula: Any, terms: tuple[str, ...]) -> None:
 
 def check_concomitants(z: Array, terms: tuple[str, ...], index: pd.Index) -> None:
     """Refuse infinite concomitants."""
-    row, column = np.nonzero(~np.isfinite(z))
-    if row.size:
+    finite = np.isfinite(z)
+    bad = np.flatnonzero(~finite.all(axis=0))
+    if bad.size:
         raise InputError(
-            f"concomitant {terms[column[0]]} is infinite in row {plain_value(index[row[0]])!r}; "
-            "drop or correct it"
+            f"concomitant {terms[bad[0]]} is infinite in {infinite_rows(finite[:, bad[0]], index)} "
+            "(log of zero?); drop or correct them"
         )
 
 
@@ -156,6 +158,7 @@ def names_of(formula: str) -> set[str]:
     }
 
 
+@evaluating()
 def usable_rows(
     formula: Any, data: pd.DataFrame | None, environment: EvalEnvironment | None, missing: str
 ) -> Mask | None:

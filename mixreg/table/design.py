@@ -24,6 +24,7 @@ from mixreg.table.columns import (
     without_intercept,
     without_nan,
 )
+from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, learn, make, without_missing
 from mixreg.table.recipe import KEEP_MISSING, Recipe, formula_error, make_recipe
 from mixreg.table.table import Table, finish, missing_counts, nan_counts, refuse_missing
@@ -140,6 +141,7 @@ def _as_floats(values: pd.Series) -> pd.Series:
     return values.map({True: 1.0, False: 0.0}).astype(float)
 
 
+@evaluating()
 def from_formula(
     formula: str,
     data: pd.DataFrame | None,

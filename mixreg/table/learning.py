@@ -15,6 +15,7 @@ from mixreg.families import Family
 from mixreg.table.columns import formula_names, plain, refuse_times, without_intercept
 from mixreg.table.concomitant import check_terms, names_of
 from mixreg.table.design import Design, check_response, make_design, yes_no_columns
+from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, check_levels, without_missing
 from mixreg.table.recipe import KEEP_MISSING, Recipe, formula_error, make_recipe
 
@@ -24,6 +25,7 @@ Frames = Callable[[], Iterator[pd.DataFrame]]
 TOLD_BY = 64
 
 
+@evaluating(told=False)
 def learn_design(
     formula: str, family: Family, frames: Frames, columns: tuple[str, ...], where: EvalEnvironment
 ) -> Design:
@@ -58,6 +60,7 @@ def learn_design(
     return design
 
 
+@evaluating(told=False)
 def learn_gate(
     formula: str, frames: Frames, columns: tuple[str, ...], where: EvalEnvironment
 ) -> Design:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError, InputWarning, warn
-from mixreg.table.columns import bare_name, names_in
+from mixreg.table.columns import CURES, bare_name, names_in
 from mixreg.table.recipe import KEEP_MISSING
 
 Array = NDArray[np.float64]
@@ -33,6 +33,9 @@ NUMBER = re.compile(
     r"\s*(?:[%$€£¥₹)]|[A-Z]{3})?\s*"
 )
 MANY_LEVELS, MOSTLY = 20, 0.8
+# Texts that begin as a date does; a few dates, as those of waves of a study, may be a category.
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
+MANY_DATES = 5
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def learn(formula: str, rows: KeptRows, environment: EvalEnvironment) -> tuple[A
 def check_levels(*sides: Any) -> None:
     """Refuse what a transform leaves without a category: patsy takes it for one.
 
-    Warn of texts that are numbers in other words.
+    Warn of texts that are numbers in other words, or dates.
     """
     for factor, info in ((f, i) for side in sides for f, i in side.factor_infos.items()):
         if info.type != "categorical":
@@ -112,6 +115,7 @@ def check_levels(*sides: Any) -> None:
             )
         if bare_name(factor.code) is not None:
             _warn_of_numbers(bare_name(factor.code), factor.code, info.categories)
+            _warn_of_dates(bare_name(factor.code), factor.code, info.categories)
 
 
 def _warn_of_numbers(name: Any, code: str, levels: Sequence[Any]) -> None:
@@ -126,6 +130,19 @@ def _warn_of_numbers(name: Any, code: str, levels: Sequence[Any]) -> None:
         f"column {name!r} is text, so it becomes a category with {len(levels)} levels, but they "
         f"look like numbers ({shown}). Turn it into numbers, as with pd.to_numeric(data[{name!r}]"
         f".str.replace(r'[^0-9.-]', '', regex=True)); if it is a category, write C({code})",
+        InputWarning,
+    )
+
+
+def _warn_of_dates(name: Any, code: str, levels: Sequence[Any]) -> None:
+    """Warn of a text column whose levels are dates, as pandas.read_csv leaves them."""
+    dates = [level for level in levels if isinstance(level, str) and DATE.match(level)]
+    if len(dates) < MANY_DATES or len(dates) < MOSTLY * len(levels):
+        return
+    warn(
+        f"column {name!r} is text, so it becomes a category with {len(levels)} levels, but they "
+        f"look like dates (such as {dates[0]!r}). Turn it into dates with "
+        f"date = pd.to_datetime(data[{name!r}]); {CURES['dates'].format(code)}",
         InputWarning,
     )
 

@@ -7,7 +7,6 @@ makes them anew when it is used.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -24,8 +23,9 @@ from patsy.desc import Term
 from patsy.design_info import DesignInfo, FactorInfo, SubtermInfo
 from patsy.eval import EvalEnvironment, EvalFactor
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, nearest
 from mixreg.table.columns import names_in
+from mixreg.table.functions import written_with_np
 
 Array = NDArray[np.float64]
 
@@ -271,18 +271,9 @@ def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
     text = str(cause).split("\n")[0]
     message = f"the formula cannot be evaluated: {text}"
     if isinstance(cause, NameError) and columns:
-        absent = getattr(cause, "name", None) or ""
-        close = difflib.get_close_matches(absent, [str(c) for c in columns], n=1)
-        hint = (
-            f"; did you mean {close[0]!r}?"
-            if close
-            else "; check the spelling, and import it where the formula is written if it is a "
-            "function or a module"
-        )
-        return InputError(f"the formula names {absent!r}, which is not a column of data{hint}")
+        return _absent(getattr(cause, "name", None) or "", _code_of(error), columns)
     if isinstance(cause, TypeError) and "ufunc" in text:
-        origin = getattr(error, "origin", None)
-        code = "the formula" if origin is None else repr(origin.code[origin.start : origin.end])
+        code = repr(_code_of(error)) if _code_of(error) else "the formula"
         message = (
             f"{code} takes numbers of a column that holds text, or something else that is no "
             f"number ({text}); look at data.dtypes, and turn the column into numbers, as with "
@@ -291,3 +282,23 @@ def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
     if "levels" in text or "categor" in text.lower():
         message += "; new data must have the categories the model was fitted with"
     return InputError(message)
+
+
+def _code_of(error: Exception) -> str:
+    """The piece of a formula that an error is about; empty if that is not known."""
+    origin = getattr(error, "origin", None)
+    return "" if origin is None else str(origin.code[origin.start : origin.end])
+
+
+def _absent(name: str, code: str, columns: tuple[Any, ...]) -> InputError:
+    """Say that a formula names what is no column, and what may have been meant."""
+    with_np = written_with_np(name, code)
+    if with_np is not None:
+        hint = f"; write {with_np}, after 'import numpy as np'"
+    elif name == "np":
+        hint = "; write 'import numpy as np' where the formula is written"
+    else:
+        hint = nearest(name, columns)
+        if "did you mean" not in hint:
+            hint += "; if it is a function or a module, import it where the formula is written"
+    return InputError(f"the formula names {name!r}, which is not a column of data{hint}")

@@ -24,6 +24,7 @@ from mixreg.table.cluster_names import PLACE
 from mixreg.table.columns import names_in, plain
 from mixreg.table.design import yes_no_columns
 from mixreg.table.frames import read
+from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, without_missing
 from mixreg.table.recipe import formula_error, opened, outside_of
 from mixreg.table.rows import RowColumns
@@ -92,6 +93,7 @@ class Sketch:
         rows = KeptRows(own, kept, yes_no_columns(own, set(self.left)))
         return rows.columns(own.columns)
 
+    @evaluating(told=False)
     def telling(self, rows: pd.DataFrame, first: int) -> Places:
         """Rows that say as much as all: the first ones, and one for each level."""
         found = [np.arange(min(first, len(rows)))]

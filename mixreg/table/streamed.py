@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from patsy.eval import EvalEnvironment
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, nearest
 from mixreg.families import Family
 from mixreg.jobs.bar import Bar
 from mixreg.reading.buckets import together
@@ -209,8 +209,7 @@ def check_names(
                 )
             if value not in there:
                 raise InputError(
-                    f"{field.name}={value!r} is not a column of the data; columns are "
-                    f"{', '.join(there[:20])}"
+                    f"{field.name}={value!r} is not a column of the data{nearest(value, there)}"
                 )
         if isinstance(own.known_labels, dict) and own.groups is None:
             raise InputError("known_labels as a dict needs groups=; give a column's name")

@@ -69,8 +69,8 @@ def check_finite(table: Table, terms: tuple[str, ...], response: str) -> Array:
     if x.shape[1] == 0:
         raise InputError("the design has no columns; put at least '1' right of '~'")
     if not np.isfinite(y).all():
-        row = plain_value(index[np.flatnonzero(~np.isfinite(y))[0]])
-        raise InputError(f"the response {response} is infinite in row {row!r}; drop or correct it")
+        where = infinite_rows(np.isfinite(y), index)
+        raise InputError(f"the response {response} is infinite in {where}; drop or correct them")
     largest = np.maximum(x.max(axis=0), -x.min(axis=0))  # no copy of the columns
     huge = np.flatnonzero((largest > HUGE) & np.isfinite(largest))
     if huge.size:
@@ -80,11 +80,18 @@ def check_finite(table: Table, terms: tuple[str, ...], response: str) -> Array:
     bad = np.flatnonzero(~np.isfinite(largest))
     if bad.size:
         column = int(bad[0])
-        row = plain_value(index[np.flatnonzero(~np.isfinite(x[:, column]))[0]])
+        where = infinite_rows(np.isfinite(x[:, column]), index)
         raise InputError(
-            f"column {terms[column]} is infinite in row {row!r} (log of zero?); drop or correct it"
+            f"column {terms[column]} is infinite in {where} (log of zero?); drop or correct them"
         )
     return np.asarray(largest)
+
+
+def infinite_rows(finite: NDArray[np.bool_], index: pd.Index) -> str:
+    """Which rows are infinite, and how many, for a message."""
+    bad = np.flatnonzero(~finite)
+    row = f"row {plain_value(index[bad[0]])!r}"
+    return row if len(bad) == 1 else f"{row} and {len(bad) - 1:,} more of {len(index):,}"
 
 
 def _without_nan(table: Table, terms: tuple[str, ...], response: str, missing: str) -> Table:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, nearest
 from mixreg.table import frames
 from mixreg.table.columns import without_mask
 
@@ -90,8 +90,8 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
                 return data.index.get_level_values(value).to_series(data.index)
             if value not in data.columns:
                 raise InputError(
-                    f"{name}={value!r} is not a column of data; columns are "
-                    f"{', '.join(map(str, frames.columns_of(data)[:20]))}"
+                    f"{name}={value!r} is not a column of data"
+                    f"{nearest(value, frames.columns_of(data))}"
                 )
             return data[value]
         try:

@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import NotAvailableError
+from mixreg.errors import InputError, NotAvailableError
 from mixreg.report.base_results import BaseResults
 from mixreg.report.plots.style import caption, dress, legend, look, name, one_axes, sampled
 from mixreg.report.row_facts import RowFacts, sampled_facts
 from mixreg.table.checks import place_of
+from mixreg.table.columns import names_in
+from mixreg.table.design import Design
 from mixreg.table.responses import Response
 
 Array = NDArray[np.float64]
@@ -88,7 +90,25 @@ def find_term(asked: Response, columns: Array, term: Any) -> int:
         # Over two values, lines say little; so a dummy is drawn only where all are dummies.
         numbers = [at for at in varies if len(np.unique(columns[at])) > 2]
         return int(numbers[0] if numbers else varies[0])
+    if isinstance(term, str) and term not in terms:
+        holding = _columns_with(asked.design, term)
+        if len(holding) == 1:
+            return holding[0]
+        if holding:
+            listed = ", ".join(terms[i] for i in holding)
+            raise InputError(f"term={term!r} stands in several terms; use one of {listed}")
     return place_of("term", term, terms, "terms")
+
+
+def _columns_with(design: Design, variable: str) -> list[int]:
+    """Columns of the terms that a variable of the table stands in, as price in np.log(price)."""
+    if design.right is None:
+        return []
+    found: list[int] = []
+    for term, own in zip(design.right.terms, design.term_slices.values(), strict=True):
+        if any(variable in names_in(design.right.factors[i].code) for i in term.factors):
+            found += range(own.start, own.stop)
+    return found
 
 
 def _whole(res: BaseResults, asked: Response, number: int, facts: RowFacts, at: int) -> View | None:
