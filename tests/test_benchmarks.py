@@ -1,5 +1,6 @@
 """The benchmarks run and print what the documentation quotes; the figures get drawn."""
 
+import re
 from dataclasses import asdict
 
 import numpy as np
@@ -217,3 +218,13 @@ def test_growth_is_drawn(tmp_path):
     table = pd.DataFrame([asdict(point) for point in points])
     scale.draw_growth(table, dict.fromkeys(scale.EXPONENTS, 1.0), tmp_path / "scale.png")
     assert (tmp_path / "scale.png").stat().st_size > 10_000
+
+
+def test_exponents_on_the_page_are_those_of_the_figure():
+    page = (scale.FIGURES.parent / "benchmarks.md").read_text(encoding="utf-8")
+    table = pd.read_csv(scale.FIGURES / "scale.csv")
+    assert set(table["grows"]) == set(scale.EXPONENTS)
+    for grows, some in table.groupby("grows"):
+        found = scale.exponent([scale.Point(*row) for row in some.itertuples(index=False)])
+        assert re.search(rf"exponent of time in {grows}, .*\| {found:.2f} \|", page)
+        assert found <= scale.EXPONENTS[grows]

@@ -1,6 +1,5 @@
 """Several responses that share one label: R's numbers, derivatives, planted truth, errors."""
 
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from scipy.stats import binom, norm, poisson
 
-from mixreg import MixReg, lr_test, select_k
+from mixreg import InputWarning, MixReg, lr_test, select_k
 from mixreg.errors import InputError, NotAvailableError
 from mixreg.metrics import match_components
 from mixreg.mixture.parameters import Parameters
@@ -303,8 +302,7 @@ def test_rows_with_a_missing_response_are_left_out():
     formulas = ["a ~ x", "c ~ np.sqrt(u + 1)", "yes + no ~ x"]
     data["u"] = data["u"].abs()
     data.loc[9, "u"] = -5.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with pytest.warns(InputWarning, match="no value in some rows"):
         model = MixReg.from_formula(formulas, data, k=2, family=THREE["family"])
     assert_array_equal(np.setdiff1d(data.index, model.index), [3, 7, 9])
     assert model.nobs == 97
