@@ -1,6 +1,5 @@
 """Several responses that share one label: R's numbers, derivatives, planted truth, errors."""
 
-
 import numpy as np
 import pandas as pd
 import pytest
