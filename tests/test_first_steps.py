@@ -784,8 +784,12 @@ def test_zeros_beside_negative_numbers_are_told_once():
 @pytest.mark.parametrize(
     ("formula", "gate"), [("y ~ np.log(sold)", None), ("y ~ x", "~ np.log(sold)")]
 )
-def test_a_logarithm_of_negative_numbers_is_missing_and_told(formula, gate):
+@pytest.mark.parametrize("place", ["memory", "file"])
+def test_a_logarithm_of_negative_numbers_is_missing_and_told(formula, gate, place, tmp_path):
     data = sales()[["x", "y"]].assign(sold=np.arange(240.0) - 3.5)
+    if place == "file":
+        data.to_parquet(tmp_path / "sales.parquet")
+        data = str(tmp_path / "sales.parquet")
     with pytest.warns(
         InputWarning, match="no value in some rows, as with the logarithm of a neg"
     ) as told:

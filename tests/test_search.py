@@ -330,3 +330,54 @@ def test_a_lower_maximum_that_a_sample_agreed_on_is_challenged():
     # With no starts left there is no challenge.
     hunt.starts_run = hunt.effort.starts
     assert hunt.challenged(course, maxima, 4) == (maxima, False)
+
+
+def flat_top(hunt, course):
+    """A maximum, and runs that stopped short of it by parts of a standard error, and by ten."""
+    start = course.whitening.start(3)
+    start.coef[:] += np.linspace(-1, 1, start.coef.size).reshape(start.coef.shape)
+    best = iterate(course.source, EM(course.mixture), start.stacked(), Control(300, 1e-9))[0]
+    error = np.sqrt(best.params.dispersion / course.rows)[:, None]
+    ends = []
+    for kind, away in (("labels", 0.0), ("random", 0.6), ("partition", 10.0)):
+        coef = best.params.coef + away * error
+        run = replace(best, params=replace(best.params, coef=coef), objective=best.objective - away)
+        ends.append(Maximum(run, (kind,)))
+    return ends
+
+
+def test_maxima_within_an_error_of_a_sample_are_one_until_all_rows_are_seen():
+    problem = MixReg.from_formula("y ~ x1 + x2", lines(6000, noise=0.5), k=3).problem()
+    rng = np.random.default_rng(0)
+    hunt = Search(make_ladder(problem, problem.source, rng), Effort(), rng)
+    sample = hunt.course(500)
+    maxima = flat_top(hunt, sample)
+    assert len(merged(maxima, sample.rows)) == 3
+    assert [m.kinds for m in hunt.distinct(sample, maxima)] == [
+        ("labels", "random"),
+        ("partition",),
+    ]
+    assert hunt.distinct(hunt.top, maxima) is maxima
+
+
+def test_what_beats_a_sample_is_looked_at_on_many_rows(monkeypatch):
+    data = lines(40_000)
+    problem = MixReg.from_formula("y ~ x1 + x2", data, k=2).problem()
+    rng = np.random.default_rng(0)
+    hunt = Search(make_ladder(problem, problem.source, rng), Effort(), rng)
+    widened = []
+    challenged, widen = Search.challenged, Search.widen
+
+    def beaten(self, course, maxima, starts):
+        return challenged(self, course, maxima, starts)[0], len(self.levels) == 2
+
+    def watched(self, course, maxima):
+        widened.append(course.sample.rows)
+        return widen(self, course, maxima)
+
+    monkeypatch.setattr(Search, "challenged", beaten)
+    monkeypatch.setattr(Search, "widen", watched)
+    record = hunt.run()
+    assert hunt.settled
+    assert len(record.levels) == 3
+    assert widened == [40_000]

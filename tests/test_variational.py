@@ -544,6 +544,7 @@ def test_means_are_reported(fits):
         assert_allclose(res.scale, np.sqrt(variance) * white.scale)
         assert_allclose(res.coefficients.T, res.params.to_numpy()[res.model.layout.coef_index()])
         assert np.all(np.diff(res.weights[res.components]) <= 0)
+    assert res.cov_type == "posterior"
 
 
 def test_labels_predictions_and_segments(fits):

@@ -44,6 +44,7 @@ class Estimate:
         None with cov_type="none". Infinite on the diagonal for parameters that
         the data do not determine.
     cov_type, description : str
+        What standard errors are made of, "posterior" with variational Bayes, and in words.
     regular : bool
         Whether the information matrix was positive definite.
     llf : float
@@ -213,7 +214,7 @@ def _posterior(
             " Components overlap so much that some deviations are not known: sample with "
             "model.to_pymc(), or try a smaller k."
         )
-    made = Estimate(params, found.vector, found.cov, "oim", text, True, llf)
+    made = Estimate(params, found.vector, found.cov, "posterior", text, True, llf)
     return replace(made, mean_field=found.mean_field)
 
 

@@ -64,6 +64,7 @@ from mixreg.search.record import (
     merged,
     same,
     unseen,
+    within_error,
 )
 from mixreg.search.rounds import Rounds, stack_of
 
@@ -86,12 +87,11 @@ class Search(Rounds):
 
     def run(self) -> Record:
         """Look for the best fit."""
-        rows = self.ladder.first
-        course = self.course(rows)
+        course = self.course(self.ladder.first)
         maxima, exact = self.open(course)
         if exact is not None:
             return self.record([Maximum(exact, ("exact",))], exact=True)
-        agreed = unseen(maxima) < ENOUGH
+        agreed = unseen(self.distinct(course, maxima)) < ENOUGH
         # A sample of counts or choices may agree on what all rows do not (electricity, k = 3).
         doubtful = not agreed and course is not self.top and not course.mixture.family.linear
         if self.settled or self.effort.n_init == 1:
@@ -102,18 +102,10 @@ class Search(Rounds):
             # rows challenge the leader instead.
             self.alone = True
         else:
-            doubt = True
-            if course is not self.top:
-                wide = self.course(self.ladder.wide)
-                maxima = self.climb(wide, self.ranked(course, maxima)[:PROMOTED])
-                course, rows = wide, wide.sample.rows
-                maxima = self.join_tensors(course, maxima)
-                maxima, doubt = self.reconsidered(course, maxima)
-            if doubt:
-                maxima = self.widen(course, maxima)
+            course, maxima = self.look_on(course, maxima)
         while course is not self.top:
             maxima = self.contenders(course, maxima)[:PROMOTED]
-            rows = self.ladder.above(rows)
+            rows = self.ladder.above(self.levels[-1])
             sure = self.settled or self.alone
             challenge = sure and len(self.levels) == 1 and self.effort.n_init > 1
             if agreed and rows == self.ladder.rows and len(maxima) == 1 and not challenge:
@@ -126,20 +118,38 @@ class Search(Rounds):
                 # sample of 1,000 rows in ten, 161 below the best).
                 maxima, beaten = self.challenged(course, maxima, CHALLENGERS)
                 if beaten:
-                    maxima, agreed = self.widen(course, maxima), False
-            if not agreed and (rows >= TENSOR_ROWS or course is self.top):
+                    (course, maxima), agreed = self.look_on(course, maxima), False
+            if not agreed and (course.sample.rows >= TENSOR_ROWS or course is self.top):
                 maxima, agreed = self.join_tensors(course, maxima), True
         if doubtful and self.settled and self.starts_run < self.effort.starts:
             new, _ = self.round(course, maxima, ROUND // 2)
             maxima = self.ranked(course, merged([*maxima, *new], course.rows))
         return self.record(self.photo_finish(maxima))
 
-    def reconsidered(self, course: Course, maxima: list[Maximum]) -> tuple[list[Maximum], bool]:
-        """Maxima of a sample on many rows; whether these leave it open which is the best.
+    def look_on(self, course: Course, maxima: list[Maximum]) -> tuple[Course, list[Maximum]]:
+        """Where few rows leave it open which maximum is the best: many rows, starts and moves."""
+        wide, doubt = self.ladder.wide, True
+        if self.levels[-1] < wide:
+            maxima = self.ranked(course, maxima)[:PROMOTED]
+            course = self.course(wide)
+            maxima = self.join_tensors(course, self.climb(course, maxima))
+            maxima, doubt = self.reconsidered(course, maxima)
+        return course, self.widen(course, maxima) if doubt else maxima
+
+    def distinct(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """Maxima that a sample tells apart; of all rows, all of them.
 
         Runs on few rows stop short of each other on one flat top, and look like maxima of their
-        own (100,000 rows of `peers --one-start`, one seed in four). On many rows they are one.
+        own (100,000 rows of `peers --one-start`, one seed in four: 0.3 to 0.6 standard errors
+        apart; on cps1988 and diamonds most are 1 to 300 apart). Distances count in standard
+        errors only where regressions are linear.
         """
+        if course is self.top or not course.mixture.family.linear:
+            return maxima
+        return merged(maxima, course.rows, within_error)
+
+    def reconsidered(self, course: Course, maxima: list[Maximum]) -> tuple[list[Maximum], bool]:
+        """Maxima of a sample on many rows; whether these leave it open which is the best."""
         leader = maxima[0]
         if leader.hits < MOST * self.starts_run or len(self.contenders(course, maxima)) > 1:
             return maxima, True
@@ -274,6 +284,7 @@ class Search(Rounds):
         a few that are clearly better than all others: twins that some rows tell apart,
         and more rows will not. On a sample of counts or choices nearly all of them must.
         """
+        maxima = self.distinct(course, maxima)
         if unseen(maxima) < ENOUGH:
             return True
         few, needed = FEW, MOST * self.starts_run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,14 @@ def same(one: Run, other: Run, rows: float) -> bool:
     return distance(one.params, other.params) ** 2 * rows < most
 
 
+def within_error(one: Run, other: Run, rows: float) -> bool:
+    """Whether maxima of a sample are as close as it is to those of all rows: a standard error.
+
+    More rows, not more starts, decide between them.
+    """
+    return distance(one.params, other.params) ** 2 * rows < one.params.coef.size
+
+
 def distance(one: Parameters, other: Parameters) -> float:
     """Root mean square distance of linear predictors, in residual deviations.
 
@@ -79,12 +88,14 @@ def distance(one: Parameters, other: Parameters) -> float:
     return float(np.sqrt(weights @ squares[mine, theirs]))
 
 
-def merged(maxima: list[Maximum], rows: float) -> list[Maximum]:
+def merged(
+    maxima: list[Maximum], rows: float, alike: Callable[[Run, Run, float], bool] = same
+) -> list[Maximum]:
     """Distinct maxima, highest first; runs that ended at one are counted together."""
     distinct: list[Maximum] = []
     for maximum in sorted(maxima, key=lambda m: -m.run.objective):
         for i, higher in enumerate(distinct):
-            if same(higher.run, maximum.run, rows):
+            if alike(higher.run, maximum.run, rows):
                 kinds, arrivals = higher.kinds + maximum.kinds, higher.arrivals + maximum.arrivals
                 distinct[i] = Maximum(higher.run, kinds, arrivals)
                 break

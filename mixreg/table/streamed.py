@@ -23,6 +23,7 @@ from mixreg.table.chunks import ChunkMaker, named_columns, whole_groups
 from mixreg.table.columns import formula_names
 from mixreg.table.design import Design
 from mixreg.table.far_names import FarNames, GroupCheck, Pieces
+from mixreg.table.functions import evaluating
 from mixreg.table.learning import Frames, learn_design, learn_gate, refuse_arrays
 from mixreg.table.own_rows import RowNames
 from mixreg.table.responses import Asked
@@ -91,6 +92,7 @@ class Question:
             refuse_arrays(set.union(*formula_names(formula)), there, self.environment)
 
 
+@evaluating()
 def read_files(
     data: Any, question: Question, scratch: Any, sort: bool, progress: bool | None
 ) -> Streamed:
