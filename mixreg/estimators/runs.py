@@ -79,6 +79,19 @@ def polished(
     return fit.params if mixture.family.bound_binds(after) else after
 
 
+def nearest_top(
+    source: Source, mixture: Mixture, start: Parameters, control: Control
+) -> Run | None:
+    """The maximum that a run has come near to, where Newton's steps share one information.
+
+    None where these do not settle.
+    """
+    if not mixture.family.moments or not _is_regular(mixture, start):
+        return None
+    fit = _shared_steps(source, mixture, start, replace(control, leaps=False), None)[0]
+    return fit if fit.settled else None
+
+
 def has_many(source: Source, mixture: Mixture) -> bool:
     """Whether rows are so many that Newton's steps share one information."""
     return source.rows > MANY_ROWS and mixture.family.moments

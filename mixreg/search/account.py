@@ -14,6 +14,7 @@ from mixreg.search.constants import (
     BATCHES,
     BESIDE,
     FINAL_EACH,
+    INFORMATION,
     LEAST_BATCH,
     MORE_IF_SCARCE,
     MORE_ITERATIONS,
@@ -25,7 +26,7 @@ from mixreg.search.constants import (
     SCARCE,
     WARM,
 )
-from mixreg.search.course import Course, race
+from mixreg.search.course import Course, finish, race
 from mixreg.search.effort import Effort, Ladder, row_work
 from mixreg.search.record import Maximum
 
@@ -113,6 +114,18 @@ class Account:
         self.pay(course, fits)
         return fits
 
+    def finish(self, course: Course, stack: Parameters) -> list[Run]:
+        """Run a stack to the very end; pay for it."""
+        make = partial(finish, course, stack)
+        if self.watch is None:
+            fits = make()
+        else:
+            fits = self.watch.runs(stack, partial(make, self.watch.of(course.rows)))
+        self.pay(course, [fit for fit in fits if not fit.settled])
+        passes = sum(fit.n_iter + INFORMATION for fit in fits if fit.settled)
+        self.spent += course.source.cost * course.stack_gain * passes
+        return fits
+
     def runs(
         self,
         course: Course,
@@ -139,7 +152,7 @@ class Account:
     def charge(self, rows: float, fits: Sequence[Run]) -> None:
         """Count runs in one stack, which share what a pass costs beside its rows."""
         passes = [fit.n_iter + 1 for fit in fits]
-        self.spent += rows * sum(passes) + self.overhead * max(passes)
+        self.spent += rows * sum(passes) + self.overhead * max(passes, default=0)
 
     @property
     def overhead(self) -> float:

@@ -34,6 +34,8 @@ ENOUGH = 0.05
 SEVERAL, FEW, TWINS = 3, 5, 2
 # Starts that challenge what a small sample agreed on, the tensor's among them (cps1988, k = 3).
 CHALLENGERS = 2
+# Starts on many rows that settle a search if all of them end where those of a sample did.
+WITNESSES = 4
 # Share of the starts that must have ended at these; more on samples of counts and
 # choices, which say less.
 MOST, NEARLY_ALL = 0.5, 0.85
@@ -69,6 +71,8 @@ LEAST_BATCH, MOST_BATCH = 8, 48
 # Maxima this near to the leader are run on together, at most so many.
 NEAR, MOST_NEAR = 1.0, 8
 FINISH = Control(max_iter=100, tol=1e-9, leaps=True)
+# Passes that the information of Newton's steps counts for (`estimators/newton.py`).
+INFORMATION = 8
 # What a plain start takes beside the iterations of a run in a stack: more of them,
 # because it goes to the end, and Newton's steps and standard errors, which cost the
 # more the more coefficients there are.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM, RacingEM
 from mixreg.estimators.loop import Control, Progress, Run, iterate, joined
+from mixreg.estimators.runs import nearest_top
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
+    FINISH,
     FIRST_ROWS,
     GAIN_OF_ONE,
     MOST_GAIN,
@@ -145,3 +148,19 @@ def race(
         for i, end in zip(going, ends, strict=True):
             fits[i] = joined(fits[i], end)
     return fits
+
+
+def finish(course: Course, stack: Parameters, progress: Progress | None = None) -> list[Run]:
+    """Run a stack to the very end: by Newton's steps where these settle it, else by EM.
+
+    Newton's steps are made on rows, which cost more than groups that were condensed.
+    """
+    tops: list[Run | None] = [None] * stack.coef.shape[1]
+    if course.source.cost >= course.sample.rows:
+        each = map(stack.run, range(len(tops)))
+        tops = [nearest_top(course.sample, course.mixture, start, FINISH) for start in each]
+    left = np.array([top is None for top in tops])
+    ends: Iterator[Run] = iter(())
+    if left.any():
+        ends = iter(iterate(course.source, EM(course.mixture), stack.take(left), FINISH, progress))
+    return [next(ends) if top is None else top for top in tops]

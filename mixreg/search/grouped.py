@@ -70,8 +70,10 @@ class GroupedSearch(ViewSearch):
         if not self.settled and self.spent < self.budget:
             maxima = self.widen(course, maxima)
         if course is not self.top:
-            maxima = self.climb(self.course(self.ladder.rows), self.contenders(course, maxima))
-        return self.record(self.photo_finish(maxima))
+            maxima = self.contenders(course, maxima)
+            course = self.course(self.ladder.rows)
+            maxima = self.climb(course, maxima)
+        return self.record(self.photo_finish(course, maxima))
 
     def view(self, course: Course, maxima: list[Maximum], number: int) -> View | None:
         """The stand-in of a round."""

@@ -52,6 +52,7 @@ from mixreg.search.constants import (
     TENSORS,
     TWINS,
     WARM_MOVES,
+    WITNESSES,
 )
 from mixreg.search.course import Course
 from mixreg.search.effort import row_work
@@ -124,7 +125,7 @@ class Search(Rounds):
         if doubtful and self.settled and self.starts_run < self.effort.starts:
             new, _ = self.round(course, maxima, ROUND // 2)
             maxima = self.ranked(course, merged([*maxima, *new], course.rows))
-        return self.record(self.photo_finish(maxima))
+        return self.record(self.photo_finish(course, maxima))
 
     def look_on(self, course: Course, maxima: list[Maximum]) -> tuple[Course, list[Maximum]]:
         """Where few rows leave it open which maximum is the best: many rows, starts and moves."""
@@ -133,7 +134,7 @@ class Search(Rounds):
             maxima = self.ranked(course, maxima)[:PROMOTED]
             course = self.course(wide)
             maxima = self.join_tensors(course, self.climb(course, maxima))
-            maxima, doubt = self.reconsidered(course, maxima)
+            maxima, doubt = self.reconsidered(course, self.photo_finish(course, maxima))
         return course, self.widen(course, maxima) if doubt else maxima
 
     def distinct(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
@@ -144,16 +145,29 @@ class Search(Rounds):
         apart; on cps1988 and diamonds most are 1 to 300 apart). Distances count in standard
         errors only where regressions are linear.
         """
-        if course is self.top or not course.mixture.family.linear:
-            return maxima
-        return merged(maxima, course.rows, within_error)
+        return maxima if course is self.top else self.piles(course, maxima)
 
     def reconsidered(self, course: Course, maxima: list[Maximum]) -> tuple[list[Maximum], bool]:
-        """Maxima of a sample on many rows; whether these leave it open which is the best."""
-        leader = maxima[0]
-        if leader.hits < MOST * self.starts_run or len(self.contenders(course, maxima)) > 1:
+        """Maxima of a sample on many rows; whether these leave it open which is the best.
+
+        They do not if half of the starts have come together there, and none of a few more leads
+        higher; or if a few more all lead to the same.
+        """
+        # Of all rows no more can come that would put a lower maximum first.
+        rivals = maxima[:1] if course is self.top else self.contenders(course, maxima)
+        piles = self.piles(course, rivals)
+        if len(piles) > 1:
             return maxima, True
-        return self.challenged(course, maxima, CHALLENGERS)
+        if piles[0].hits >= MOST * self.starts_run:
+            return self.challenged(course, maxima, CHALLENGERS)
+        before = self.piles(course, maxima)[0].hits - self.starts_run
+        maxima, beaten = self.challenged(course, maxima, WITNESSES)
+        return maxima, beaten or self.piles(course, maxima)[0].hits - self.starts_run < before
+
+    def piles(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """Maxima of linear regressions that are apart by a standard error, the best first."""
+        alike = within_error if course.mixture.family.linear else same
+        return merged(maxima, course.rows, alike)
 
     def challenged(
         self, course: Course, maxima: list[Maximum], starts: int
@@ -263,17 +277,16 @@ class Search(Rounds):
         ]
         return self.ranked(course, merged([*maxima, *new], course.rows))
 
-    def photo_finish(self, maxima: list[Maximum]) -> list[Maximum]:
+    def photo_finish(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Maxima that runs to a common tolerance do not tell apart are run on."""
-        course, best = self.top, maxima[0].run.objective
+        best = maxima[0].run.objective
         order = sorted(range(len(maxima)), key=lambda i: best - expected_end(maxima[i].run) >= NEAR)
         count = sum(best - expected_end(m.run) < NEAR for m in maxima)
         most = max(TWINS, min(MOST_NEAR, self.affordable(course, FINISH.max_iter)))
         near = [maxima[i] for i in order[: min(count, most)]]
-        if len(near) < 2 or has_exact(course, maxima):
+        if len(near) < 2 or has_exact(course, maxima) or all(m.run.settled for m in near):
             return maxima
-        fits = self.runs(course, EM(course.mixture), stack_of([m.run for m in near]), FINISH)
-        self.pay(course, fits)
+        fits = self.finish(course, stack_of([m.run for m in near]))
         rest = [maxima[i] for i in order[len(near) :]]
         return self.ranked(course, merged([*_moved(near, fits), *rest], course.rows))
 
