@@ -45,6 +45,10 @@ from mixreg.sources import Source
 from mixreg.sources.block import Block, GramBlock, condense
 
 Array = NDArray[np.float64]
+Points = NDArray[np.float32]
+
+# Rows that are worked on at once.
+PIECE = 8_192
 
 
 def can_be_cut(source: Source, mixture: Mixture) -> bool:
@@ -54,7 +58,7 @@ def can_be_cut(source: Source, mixture: Mixture) -> bool:
     return mixture.family.linear and plain and not few and mixture.background is None
 
 
-def cut(points: Array, cells: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def cut(points: Points, cells: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Cut rows into cells of equal size, each time across the widest direction.
 
     Returns
@@ -67,9 +71,8 @@ def cut(points: Array, cells: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     order, edges = np.arange(len(points)), np.array([0, len(points)])
     for _ in range(int(np.log2(cells))):
         first, middle = edges[:-1], (edges[:-1] + edges[1:]) // 2
-        total = np.add.reduceat(points, first, axis=0)
-        square = np.add.reduceat(points * points, first, axis=0)
-        widest = np.argmax(np.diff(edges)[:, None] * square - total**2, axis=1)
+        count = np.diff(edges)
+        widest = np.argmax([_spreads(column, first, count) for column in points.T], axis=0)
         places = zip(first.tolist(), middle.tolist(), edges[1:].tolist(), widest, strict=True)
         halved = np.empty_like(order)
         for begin, half, end, column in places:
@@ -79,7 +82,13 @@ def cut(points: Array, cells: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return order, edges[:-1]
 
 
-def coordinates(course: Course, around: Parameters | None) -> Array:
+def _spreads(column: Points, first: NDArray[np.intp], count: NDArray[np.intp]) -> Array:
+    """Variance of a column in each part of the rows, as large as suits comparing them."""
+    mean = np.add.reduceat(column, first, dtype=float) / count
+    return np.asarray(np.add.reduceat(column * column, first, dtype=float) / count - mean**2)
+
+
+def coordinates(course: Course, around: Parameters | None) -> Points:
     """Where rows lie, for cells: along the user's columns, and across lines.
 
     Across the pooled fit, or across the components of a fit: rows that lie alike
@@ -88,14 +97,26 @@ def coordinates(course: Course, around: Parameters | None) -> Array:
     rows, white = course.source.block, course.whitening
     assert isinstance(rows, Block)
     # Cells across categories would mix them, so columns are as the user gave them.
-    columns = rows.x @ np.linalg.inv(white.basis)
-    spread = columns.std(axis=0)
-    columns /= np.where(spread > 1e-12 * np.abs(columns).max(axis=0), spread, np.inf)
+    basis = np.linalg.inv(white.basis)
+    centre = rows.x.mean(axis=0) @ basis
+    lines = white.pooled[None] if around is None else around.coef
+    columns = len(centre)
+    points = np.empty((rows.rows, columns + len(lines)), dtype=np.float32)
+    for first in range(0, rows.rows, PIECE):
+        x, y = rows.x[first : first + PIECE], rows.y[first : first + PIECE]
+        points[first : first + PIECE, :columns] = x @ basis - centre
+        points[first : first + PIECE, columns:] = y[:, None] - x @ lines.T
+    spread = np.array([column.std(dtype=float) for column in points.T])
+    flat = spread[:columns] <= 1e-6 * (np.abs(centre) + spread[:columns])
+    scale = 1 / np.maximum(spread, 1e-30)
+    scale[:columns][flat] = 0.0
     if around is None:
-        residual = rows.y - rows.x @ white.pooled
-        return np.column_stack([columns, STRETCH * residual / max(float(residual.std()), 1e-300)])
-    residuals = rows.y[:, None] - rows.x @ around.coef.T
-    return np.column_stack([OF_COLUMNS * columns, residuals / np.sqrt(around.dispersion)])
+        scale[columns:] *= STRETCH
+    else:
+        scale[:columns] *= OF_COLUMNS
+        scale[columns:] = 1 / np.sqrt(around.dispersion)
+    points *= scale.astype(np.float32)
+    return points
 
 
 def cells_of(course: Course, around: Parameters | None, rng: np.random.Generator) -> View:
@@ -110,19 +131,29 @@ def cells_of(course: Course, around: Parameters | None, rng: np.random.Generator
         Stretches all directions a little, so that no two views are alike.
     """
     points = coordinates(course, around)
-    points *= rng.uniform(*JITTER, points.shape[1])
+    points *= rng.uniform(*JITTER, points.shape[1]).astype(points.dtype)
     rows, white = course.source.block, course.whitening
     assert isinstance(rows, Block)
     order, starts = cut(points, CELLS)
-    x, y = rows.x[order], rows.y[order]
-    count = np.diff(starts, append=rows.rows).astype(float)
+    edges = np.append(starts, rows.rows)
+    # Products of all rows would be many times the rows: some cells at a time.
+    each = max(1, PIECE * CELLS // rows.rows)
+    parts = [_gathered(rows, order, edges[i : i + each + 1]) for i in range(0, len(starts), each)]
+    means, count = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    block = GramBlock(means, np.ones(len(starts)), count, rows.x.shape[1])
+    return View(course.mixture, course.sample, course.sample, white, course.k, block)
+
+
+def _gathered(rows: Block, order: NDArray[np.intp], edges: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Mean cross products of some cells, and how many rows each counts for."""
+    places, starts = order[edges[0] : edges[-1]], edges[:-1] - edges[0]
+    x, y, count = rows.x[places], rows.y[places], np.diff(edges).astype(float)
     if rows.weight is not None:
-        weight = rows.weight[order]
+        weight = rows.weight[places]
         count = np.add.reduceat(weight, starts)
         x, y = x * np.sqrt(weight)[:, None], y * np.sqrt(weight)
-    means = condense(Block(x, y, starts=starts)).gram / np.maximum(count, 1e-300)[:, None]
-    block = GramBlock(means, np.ones(len(starts)), count, x.shape[1])
-    return View(course.mixture, course.sample, course.sample, white, course.k, block)
+    gram = condense(Block(x, y, starts=starts)).gram
+    return gram / np.maximum(count, 1e-300)[:, None], count
 
 
 def faithful(course: Course, view: View, params: Parameters) -> bool:
@@ -161,7 +192,7 @@ class CellSearch(ViewSearch):
             view = cells_of(course, around, self.rng)
             self.spent += CUTTING * course.source.cost
             other = maxima[min(1, len(maxima) - 1)].run.params
-            if turn == 1 and not faithful(course, view, other):
+            if not faithful(course, view, other):
                 failed += 1
                 continue
             maxima = self.turn(course, view, maxima)

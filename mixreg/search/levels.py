@@ -105,7 +105,7 @@ class Search(Rounds):
         else:
             course, maxima = self.look_on(course, maxima)
         while course is not self.top:
-            maxima = self.contenders(course, maxima)[:PROMOTED]
+            maxima = self.contenders(course, self.distinct(course, maxima))[:PROMOTED]
             rows = self.ladder.above(self.levels[-1])
             sure = self.settled or self.alone
             challenge = sure and len(self.levels) == 1 and self.effort.n_init > 1
@@ -131,14 +131,14 @@ class Search(Rounds):
         """Where few rows leave it open which maximum is the best: many rows, starts and moves."""
         wide, doubt = self.ladder.wide, True
         if self.levels[-1] < wide:
-            maxima = self.ranked(course, maxima)[:PROMOTED]
+            maxima = self.ranked(course, self.distinct(course, maxima))[:PROMOTED]
             course = self.course(wide)
             maxima = self.join_tensors(course, self.climb(course, maxima))
             maxima, doubt = self.reconsidered(course, self.photo_finish(course, maxima))
         return course, self.widen(course, maxima) if doubt else maxima
 
     def distinct(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
-        """Maxima that a sample tells apart; of all rows, all of them.
+        """Maxima that a sample tells apart; on the last level, all of them.
 
         Runs on few rows stop short of each other on one flat top, and look like maxima of their
         own (100,000 rows of `peers --one-start`, one seed in four: 0.3 to 0.6 standard errors
@@ -319,7 +319,7 @@ class Search(Rounds):
         are few. Without the tensor start in its favour such a maximum may yet be a poor one
         (diamonds, k = 3, one seed in two).
         """
-        left = self.contenders(course, maxima)
+        left = self.contenders(course, self.distinct(course, maxima))
         return len(left) == 1 and "tensor" in left[0].kinds
 
     def join_tensors(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:

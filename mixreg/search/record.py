@@ -70,9 +70,13 @@ def same(one: Run, other: Run, rows: float) -> bool:
 def within_error(one: Run, other: Run, rows: float) -> bool:
     """Whether maxima of a sample are as close as it is to those of all rows: a standard error.
 
-    More rows, not more starts, decide between them.
+    More rows, not more starts, decide between them. Heights differ by no more than such a
+    distance costs.
     """
-    return distance(one.params, other.params) ** 2 * rows < one.params.coef.size
+    size = one.params.coef.size
+    if abs(expected_end(one) - expected_end(other)) > size / 2:
+        return False
+    return distance(one.params, other.params) ** 2 * rows < size
 
 
 def distance(one: Parameters, other: Parameters) -> float:
