@@ -250,7 +250,15 @@ def passes_after(monkeypatch, case, data, **options):
 
 
 @pytest.mark.parametrize(
-    "name", ["em-gaussian-plain", "em-poisson-groups", "em-gaussian-concomitant"]
+    "name",
+    [
+        "em-gaussian-plain",
+        "em-poisson-groups",
+        "em-gaussian-concomitant",
+        "altmin-gaussian-plain",
+        "altmin-poisson-groups",
+        "vb-gaussian-plain",
+    ],
 )
 def test_two_passes_after_the_last_step(name, monkeypatch):
     count, res = passes_after(monkeypatch, CASES[name], table(2_000))

@@ -410,3 +410,9 @@ def test_without_a_client_processes_are_started_and_closed(monkeypatch):
     del model
     gc.collect()
     assert own.status == "closed"
+
+
+@pytest.mark.parametrize("name", ["em-gaussian-plain", "em-poisson-known", "em-choice-weights"])
+def test_draws_are_those_of_rows_in_memory(name):
+    near, there = both(table_of(name), CASES[name])
+    assert_allclose(there.simulate(3).to_numpy(), near.simulate(3).to_numpy(), rtol=1e-9)

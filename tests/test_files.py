@@ -566,6 +566,17 @@ HOSTILE = [
     "x + 9 ** 9 ** 9",
     "10 ** 1000000",
     "1 << 1000000000",
+    "Q('__builtins__')",
+    "Q('np')",
+    "Q('x', 'w')",
+    "9 ** (9 ** 64 * Q('n'))",
+    "np.exp(x, out=x)",
+    "np.abs(x, dtype='O')",
+    "np.exp(Treatment)",
+    "bs(x, df=1000000000)",
+    "cr(x, 1000000000)",
+    "x is x",
+    "x in x",
     "x @ x",
     "'a' * 1000000000",
     "[0] * 1000000000",
@@ -594,7 +605,7 @@ def test_hostile_formulas(whole, code, tmp_path, monkeypatch):
     at = ("responses", 0, "design", "right", "factors", 0, "code")
     names = ("responses", 0, "design", "right_columns")
     refused(forged(whole, spec=grafted(spec, at, code)))
-    more = grafted(spec, names, ["x", "w", "g", "age", "open", "__import__", "np"])
+    more = grafted(spec, names, ["x", "w", "g", "age", "open", "__import__"])
     refused(forged(whole, spec=grafted(more, at, code)))
     assert not os.listdir(tmp_path)
 
@@ -666,8 +677,13 @@ def npy(shape="(3,)", descr="'<f8'", fortran="False", data=bytes(24), version=b"
         npy()[:-1],
         npy() + b"\x00",
         npy().replace(b"descr", b"desrc"),
+        npy(shape="(3,\n"),
+        npy(shape="'''abc"),
+        npy(shape="((("),
+        npy(shape="\x00"),
+        npy(shape="(3L,)"),
     ],
-    ids=range(26),
+    ids=range(31),
 )
 def test_hostile_arrays(small, array):
     members = unpack(small)
@@ -725,6 +741,22 @@ def test_hostile_zips(small, arrays, data):
         first = body.index(b"PK\x01\x02")
         body[first + at : first + at + 4] = b"\xff\xff\xff\x7f"
         refused(bytes(body) + hashlib.sha256(body).hexdigest().encode())
+
+
+def test_a_member_that_lies_beyond_all_files_is_refused(small):
+    # An offset of 2**63 or more, as a zip of more than 4 GiB has it.
+    body = bytearray(rezipped(small)[:-DIGEST])
+    first = body.index(b"PK\x01\x02")
+    body[first + 42 : first + 46] = b"\xff\xff\xff\xff"
+    length = int.from_bytes(body[first + 28 : first + 30], "little")
+    extra = b"\x01\x00\x08\x00" + (2**63).to_bytes(8, "little")
+    body[first + 30 : first + 32] = len(extra).to_bytes(2, "little")
+    at = first + 46 + length
+    body[at:at] = extra
+    end = body.rindex(b"PK\x05\x06")
+    size = int.from_bytes(body[end + 12 : end + 16], "little") + len(extra)
+    body[end + 12 : end + 16] = size.to_bytes(4, "little")
+    refused(bytes(body) + hashlib.sha256(body).hexdigest().encode())
 
 
 def test_versions(small):

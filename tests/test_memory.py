@@ -11,7 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from benchmarks.memory import draw
 from mixreg import MixReg
 from mixreg.estimators.expectation import SoftAssignment
+from mixreg.jobs.ladder import make_ladder
 from mixreg.mixture.mixture import Mixture
+from mixreg.search import cells
 from mixreg.sources import drawn, made, memory, one_block
 from mixreg.sources.hashes import all_hashes, unit_hashes
 from mixreg.sources.made import MadeRows, as_array, picked, times
@@ -44,6 +46,20 @@ def peak(declare) -> float:
     try:
         declare().fit(n_init=4)
         return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_cells_take_no_products_of_all_rows():
+    x, y = draw(60_000, 20, 2)
+    problem, rng = MixReg(y, x, k=2).problem(), np.random.default_rng(0)
+    course = make_ladder(problem, problem.source, rng).make(60_000, rng)
+    held = course.source.block.x.nbytes
+    tracemalloc.start()
+    try:
+        cells.cells_of(course, None, rng)
+        # Products of all rows would be eleven times the rows.
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * held
     finally:
         tracemalloc.stop()
 

@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 from scipy.stats import t as student
 
-from mixreg import MixReg
-from mixreg.errors import InputError
+from mixreg import MixReg, load
+from mixreg.errors import FileFormatError, InputError
 from mixreg.families import Family
 from mixreg.metrics import adjusted_rand_index
 
@@ -282,3 +282,20 @@ def test_the_rest_follows(name):
     arrays = MixReg(data["y"].to_numpy(), data[["x"]].assign(c=1.0), 2, family=FAMILIES[name])
     fit = arrays.fit(n_init=2)
     assert pickle.loads(pickle.dumps(fit)).llf == fit.llf
+
+
+def test_a_family_with_other_options_is_refused_when_a_file_is_loaded(tmp_path):
+    data, path = planted("studentt", 200), tmp_path / "fit.mixreg"
+    res = MixReg.from_formula("y ~ x", data, k=2, family=StudentT(df=4.0)).fit(n_init=2)
+    res.save(path)
+    again = load(path, family=StudentT(df=4.0))
+    assert_array_equal(again.predict(data), res.predict(data))
+    with pytest.raises(FileFormatError, match=r"other options than family= has: df"):
+        load(path, family=StudentT(df=30.0))
+
+
+def test_a_family_is_not_handed_over_for_one_of_mixregs(tmp_path):
+    path = tmp_path / "fit.mixreg"
+    MixReg.from_formula("y ~ x", planted("studentt", 200), k=2).fit(n_init=2).save(path)
+    with pytest.raises(FileFormatError, match="leave family= out"):
+        load(path, family=StudentT(df=4.0))

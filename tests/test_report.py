@@ -341,6 +341,21 @@ def test_the_code_makes_the_fit_again(shops, sales, tmp_path):
     assert "weights='w'" in text
 
 
+@pytest.mark.parametrize("method", ["em", "altmin", "vb"])
+def test_the_code_of_every_method_runs(method, tmp_path):
+    data = mixreg.datasets.tonedata()
+    res = mixreg.MixReg.from_formula("tuned ~ stretchratio", data, k=2).fit(method=method)
+    for fit in (res, saved_and_loaded(res, tmp_path)):
+        made: dict[str, object] = {"data": data, "np": np}
+        exec(code_of(fit), made)
+        np.testing.assert_allclose(made["res"].params, res.params, rtol=1e-6)
+
+
+def saved_and_loaded(res, folder):
+    res.save(folder / "fit.mixreg")
+    return mixreg.load(folder / "fit.mixreg")
+
+
 def test_the_style_of_others_does_not_show_and_figures_are_closed(fitted, tmp_path):
     import matplotlib as mpl
     from matplotlib import pyplot as plt

@@ -13,6 +13,8 @@ import json
 import os
 import re
 import secrets
+import tokenize
+import warnings
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,6 +32,27 @@ MANIFEST = "manifest.json"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 DIGEST = 64
 DTYPES = ("<f8", "<i8", "|b1")
+# What a zip, or the header of an array, that somebody made can end in.
+DAMAGED = (
+    zipfile.BadZipFile,
+    OSError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+    EOFError,
+)
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    SyntaxError,
+    EOFError,
+    KeyError,
+    RecursionError,
+    OverflowError,
+    tokenize.TokenError,
+    UserWarning,
+)
 MOST_DIMENSIONS = 4
 NAME = re.compile(r"[a-z]+\.json|arrays/[0-9]{1,6}\.npy")
 # The end record of a zip without its comment: a signature, 16 bytes, and the comment's length.
@@ -65,7 +88,7 @@ def unpack(data: bytes, kind: str = FORMAT) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {info.filename: archive.read(info) for info in _checked(archive.infolist())}
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError) as error:
+    except DAMAGED as error:
         raise FileFormatError(f"the file is damaged: {error}") from error
     return _listed(members, kind)
 
@@ -152,8 +175,11 @@ def from_npy(data: bytes) -> NDArray[Any]:
     try:
         if npy.read_magic(stream) != (1, 0):
             raise FileFormatError("an array of the file is of an unknown version")
-        shape, fortran, dtype = npy.read_array_header_1_0(stream)
-    except (ValueError, TypeError, SyntaxError, EOFError, KeyError, RecursionError) as error:
+        with warnings.catch_warnings():
+            # numpy tells of headers as old Pythons wrote them, which are none of ours.
+            warnings.simplefilter("error")
+            shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    except UNREADABLE as error:
         if isinstance(error, InputError):
             raise
         raise FileFormatError(f"an array of the file cannot be read: {error}") from error

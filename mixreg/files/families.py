@@ -27,7 +27,8 @@ def write_family(family: Family) -> dict[str, Any]:
     link = getattr(family, "link", None)
     known = link is None or (isinstance(link, Link) and type(link.of) is LINKS.get(link.name))
     if built_in().get(name) is not type(family) or not known:
-        return {"own": _full_name(family), "equal_dispersion": bool(family.equal_dispersion)}
+        same = bool(family.equal_dispersion)
+        return {"own": _full_name(family), "equal_dispersion": same, "options": _options(family)}
     options = {f.name: getattr(family, f.name) for f in fields(family) if f.init}
     if link is not None:
         options["link"] = link.name
@@ -64,7 +65,21 @@ def _handed_over(value: dict[str, Any], given: Family | None) -> Family:
         raise FileFormatError(
             f"the fit is of the family {own[:80]}; got {_full_name(given)} for family="
         )
+    said, has = value.get("options"), _options(given)
+    differ = [k for k in has if not isinstance(said, dict) or said.get(k) != has[k]]
+    if differ or set(said or ()) != set(has):
+        raise FileFormatError(
+            f"the fit is of {own[:80]} with other options than family= has: "
+            f"{', '.join(differ) or 'some are missing'}; hand over the family that was fitted"
+        )
     return given.common() if value.get("equal_dispersion") is True else given
+
+
+def _options(family: Family) -> dict[str, Any]:
+    """Plain options that a family of one's own was made with, but for what a fit sets itself."""
+    known = {f.name: getattr(family, f.name) for f in fields(family) if f.init}
+    known.pop("equal_dispersion", None)
+    return {name: v for name, v in known.items() if isinstance(v, (bool, int, float, str))}
 
 
 def _full_name(family: Family) -> str:

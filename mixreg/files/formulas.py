@@ -23,6 +23,11 @@ CONSTANTS = frozenset({"pi", "e", "inf", "nan"})
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr)
 # Powers of plain numbers beyond these could take for ever.
 LARGEST, HIGHEST = 1e6, 64
+# So would splines with more pieces than this fill the memory.
+SPLINES, MOST_KNOTS = frozenset({"bs", "cr", "cc"}), 1_000
+# Keywords of numpy's functions that choose no place to write to, and no kind of object.
+KEYWORDS = frozenset({"a_min", "a_max", "decimals"})
+IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 LONGEST = 10_000
 NAMES = re.compile(r"[^\W\d]\w*")
 DEEPEST = 100
@@ -98,7 +103,9 @@ class _Gate:
             self._operation(node, inner)
         elif isinstance(node, ast.UnaryOp):
             self.value(node.operand, inner)
-        elif isinstance(node, ast.Compare):
+        elif isinstance(node, ast.Compare) and not any(
+            isinstance(each, IDENTITY) for each in node.ops
+        ):
             for each in (node.left, *node.comparators):
                 self._compared(each, inner)
         elif isinstance(node, ast.Call):
@@ -132,7 +139,9 @@ class _Gate:
 
     def _has_column(self, node: ast.expr) -> bool:
         names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-        return bool(names & self.columns) or "Q" in names
+        # A column's name may be that of a function: what `Q` names was looked at.
+        quoted = any(isinstance(each, ast.Call) and _is_q(each) for each in ast.walk(node))
+        return bool(names & self.columns) or quoted
 
     def _compared(self, node: ast.expr, depth: int) -> None:
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
@@ -156,8 +165,26 @@ class _Gate:
             good = numpy and function.attr in NUMPY  # type: ignore[attr-defined]
         if not good or any(keyword.arg is None for keyword in node.keywords):
             raise _refused(ast.unparse(function)[:60])
+        if isinstance(function, ast.Name) and function.id in PATSY | CONTRASTS:
+            self._check_call(node, function.id)
+        else:
+            kinds = {a.id for a in node.args if isinstance(a, ast.Name)} & CONTRASTS
+            if kinds or any(keyword.arg not in KEYWORDS for keyword in node.keywords):
+                raise _refused(ast.unparse(node)[:60])
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             self._argument(argument, depth)
+
+    def _check_call(self, node: ast.Call, name: str) -> None:
+        """Refuse a quoted name that is no column, and splines that fill the memory."""
+        if name == "Q":
+            (only,) = node.args if len(node.args) == 1 and not node.keywords else (None,)
+            if not (isinstance(only, ast.Constant) and only.value in self.columns):
+                raise _refused(ast.unparse(node)[:60])
+        if name in SPLINES:
+            sizes = [keyword.value for keyword in node.keywords if keyword.arg in ("df", "degree")]
+            for size in (*sizes, *node.args[1:2]):
+                if isinstance(size, ast.Constant) and not _small(size, MOST_KNOTS):
+                    raise _refused(ast.unparse(node)[:60])
 
     def _argument(self, node: ast.expr, depth: int) -> None:
         """A value, a text, nothing, a kind of contrast, or a list of numbers and texts."""
@@ -170,6 +197,10 @@ class _Gate:
                 self._compared(each, depth + 1)
             return
         self.value(node, depth)
+
+
+def _is_q(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "Q"
 
 
 def _small(node: ast.expr, most: float) -> bool:

@@ -61,11 +61,14 @@ class RunWithSums:
     run : Run
     soft : MixtureStatistics or None
     gate : GateSums or None
+    hard : MixtureStatistics or None
+        Of hard labels.
     """
 
     run: Run
     soft: MixtureStatistics | None = None
     gate: GateSums | None = None
+    hard: MixtureStatistics | None = None
 
 
 def at_the_maximum(source: Source, mixture: Mixture, fit: Run) -> RunWithSums:
@@ -236,7 +239,7 @@ def revive(
         new_sums = source.sweep(task, new.params.stacked())
         if new_sums.objective[0] > sums.objective[0]:
             fit, sums, end = new, new_sums, at_the_maximum(source, mixture, new)
-    return end, tries
+    return replace(end, hard=sums) if hard else end, tries
 
 
 def finish(
@@ -255,7 +258,7 @@ def finish(
     chance: tuple[int, ...] = ()
     exact = False
     if method == "altmin" or fit.reason == "exact":
-        hard = source.sweep(HardAssignment(mixture), params.stacked())
+        hard = end.hard or source.sweep(HardAssignment(mixture), params.stacked())
         exact = float(family.mean_square(hard.family)[0]) < HARD and mixture.background is None
     if method == "altmin":
         params = weighed(source, mixture, params, hard)

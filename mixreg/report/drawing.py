@@ -7,7 +7,7 @@ their own, each used up row by row, so that it does not matter how rows are cut 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -77,6 +77,8 @@ def draw(
 class DrawRows:
     """Task: responses drawn at the rows of a block, and the class of each, (d + 1, rows).
 
+    Draws go on from block to block, so these come one after the other wherever they are.
+
     Attributes
     ----------
     spec : Spec
@@ -86,6 +88,7 @@ class DrawRows:
 
     spec: Spec
     streams: tuple[np.random.Generator, ...]
+    in_order: ClassVar[bool] = True
 
     def __call__(self, block: Block, params: Parameters) -> Parts:
         """Process one block."""

@@ -77,6 +77,13 @@ class Standardised:
         return self.task(self.whitening.standard_block(block), params)
 
 
+def goes_in_order(task: Any) -> bool:
+    """Whether a task, or one within it, must see blocks one after the other, as draws do."""
+    if hasattr(task, "task"):
+        return goes_in_order(task.task)
+    return bool(getattr(task, "in_order", False))
+
+
 class Swept(Protocol):
     """Rows that a task can be run on: all that an estimator needs."""
 

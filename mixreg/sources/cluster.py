@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.sources.base import Parts, Task, swept
+from mixreg.sources.base import Parts, Task, goes_in_order, pieces, swept
 from mixreg.sources.block import Block
 from mixreg.sources.client import Cluster, labelled, tree
 from mixreg.sources.one_block import block_rows, parts
@@ -110,6 +110,11 @@ def joined_part(message: bytes, rows: Held, first: int) -> Array:
     return np.empty(0) if told is None else np.asarray(told.join())
 
 
+def brought(rows: Held) -> Held:
+    """A partition as it is."""
+    return rows
+
+
 def on_first(message: bytes, rows: Held) -> Any:
     """What a task says of the first block of a partition."""
     task, params = heard(message)
@@ -158,7 +163,13 @@ class ClusterStore:
         return self.cluster.get(graph, total)
 
     def pieces(self, task: Task[Parts], params: Any) -> Iterator[Array]:
-        """What a task says of each unit, partition by partition, in order, as it is asked for."""
+        """What a task says of each unit, partition by partition, in order, as it is asked for.
+
+        A task that must see them one after the other is run here.
+        """
+        if goes_in_order(task):
+            yield from self._here(task, params)
+            return
         name, message = labelled(under_way(), what(task)), said(task, params)
         begun: deque[Any] = deque()
         for i, (rows, first) in enumerate(self._there()):
@@ -168,6 +179,12 @@ class ClusterStore:
                 yield from self._told(begun.popleft())
         while begun:
             yield from self._told(begun.popleft())
+
+    def _here(self, task: Task[Parts], params: Any) -> Iterator[Array]:
+        name = labelled("fetch rows", what(task))
+        for i, (rows, first) in enumerate(self._there()):
+            fetched = self.cluster.get({(name, i): (brought, rows)}, (name, i))
+            yield from pieces(fetched.blocks, Numbered(task, first), params)
 
     def _told(self, begun: Any) -> Iterator[Array]:
         found = self.cluster.awaited(begun)

@@ -103,7 +103,9 @@ def _columns(responses: tuple[Response, ...]) -> list[str]:
 
 def _fit_options(res: BaseResults) -> dict[str, str]:
     """Options of `fit` that matter; a fit from a file keeps few of them."""
-    known: dict[str, Any] = {"method": res.method, "cov_type": res.cov_type}
+    known: dict[str, Any] = {"method": res.method}
+    if res.method != "vb":
+        known["cov_type"] = res.cov_type
     try:
         options = res.options
     except NotAvailableError:
