@@ -150,15 +150,16 @@ class Search(Rounds):
     def reconsidered(self, course: Course, maxima: list[Maximum]) -> tuple[list[Maximum], bool]:
         """Maxima of a sample on many rows; whether these leave it open which is the best.
 
-        They do not if half of the starts have come together there, and none of a few more leads
-        higher; or if a few more all lead to the same.
+        They do not if half of the starts (of counts or choices nearly all) have come together
+        there, and none of a few more leads higher; or if a few more all lead to the same.
         """
         # Of all rows no more can come that would put a lower maximum first.
         rivals = maxima[:1] if course is self.top else self.contenders(course, maxima)
         piles = self.piles(course, rivals)
         if len(piles) > 1:
             return maxima, True
-        if piles[0].hits >= MOST * self.starts_run:
+        share = MOST if course.mixture.family.linear else NEARLY_ALL
+        if piles[0].hits >= share * self.starts_run:
             return self.challenged(course, maxima, CHALLENGERS)
         before = self.piles(course, maxima)[0].hits - self.starts_run
         maxima, beaten = self.challenged(course, maxima, WITNESSES)
