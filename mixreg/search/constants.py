@@ -34,7 +34,9 @@ ENOUGH = 0.05
 SEVERAL, FEW, TWINS = 3, 5, 2
 # Starts that challenge what a small sample agreed on, the tensor's among them (cps1988, k = 3).
 CHALLENGERS = 2
-# Starts on many rows that settle a search if all of them end where those of a sample did.
+# Starts on many rows that settle a search if all of them end where those of a sample did: a maximum
+# that half of all starts miss passes them once in 16 times (cps1988, k = 3: 0.55 of the time of ten
+# plain starts, 0.94 without).
 WITNESSES = 4
 # Share of the starts that must have ended at these; more on samples of counts and
 # choices, which say less.
