@@ -512,12 +512,12 @@ def permuted(stack: Parameters, runs: list[int]) -> Parameters:
 
 @pytest.mark.parametrize("name", ["no constant", "poisson groups, concomitant", "noise"])
 def test_label_switching_is_undone(name):
-    from mixreg.ppl.draws import stack_of
+    from mixreg.ppl.draws import mixtures_of
 
     res = MODELS[name]().fit(n_init=4)
     rng = np.random.default_rng(0)
     vectors = res.params.to_numpy() + 0.02 * rng.standard_normal((8, len(res.params)))
-    stack = stack_of(res.model.layout, vectors)
+    stack = mixtures_of(res.model.layout, vectors)
     found = aligned(res, permuted(stack, [0, 3, 5]))
     assert_allclose(found.coef, stack.coef)
     assert_allclose(found.dispersion, stack.dispersion)
@@ -525,11 +525,11 @@ def test_label_switching_is_undone(name):
 
 
 def test_numbers_that_mean_something_are_kept():
-    from mixreg.ppl.draws import stack_of
+    from mixreg.ppl.draws import mixtures_of
 
     for name in ("known labels", "only", "one component"):
         res = MODELS[name]().fit(n_init=4)
-        stack = stack_of(res.model.layout, res.params.to_numpy()[None])
+        stack = mixtures_of(res.model.layout, res.params.to_numpy()[None])
         switched = permuted(stack, [0])
         assert_allclose(aligned(res, switched).coef, switched.coef)
 

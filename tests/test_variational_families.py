@@ -16,7 +16,7 @@ from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.variational import Variational
 from mixreg.inference.response import answered, stretch
 from mixreg.metrics import match_components
-from mixreg.ppl.draws import draw_beliefs, log_likelihoods, stack_of
+from mixreg.ppl.draws import draw_beliefs, log_likelihoods, mixtures_of
 from tests.inverse_gaussian import InverseGaussian
 from tests.samples import random_mixture
 from tests.test_own_family import StudentT, TruncatedPoisson
@@ -630,7 +630,7 @@ def test_the_corrected_posterior_is_that_of_importance_sampling(name):
     res = model.fit("vb", priors=PRIORS, n_init=4)
     mean, cov = res.params.to_numpy(), res.cov_params().to_numpy()
     draws = np.random.default_rng(0).multivariate_normal(mean, cov, 1000)
-    stack = stack_of(model.layout, draws)
+    stack = mixtures_of(model.layout, draws)
     logs = log_likelihoods(res, stack).sum(axis=1)
     logs += log_prior(res, model.whitening.from_user(stack), PRIORS)
     logs -= stats.multivariate_normal(mean, cov).logpdf(draws)

@@ -242,11 +242,16 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """Log density of every unit under each mixture of a stack, (runs, units), weighted."""
+    """Log density of every unit under each mixture of a stack, (runs, units).
+
+    It counts as often as its case weight says, unless `once`.
+    """
 
     mixture: Mixture
+    once: bool = False
 
     def __call__(self, block: Block | GramBlock, params: Parameters) -> Parts:
         """Process one block."""
         state = self.mixture.family.evaluate(block, params)  # type: ignore[arg-type]
-        return Parts((weighted(block, normalise(self.mixture.log_joint(block, params, state))),))
+        found = normalise(self.mixture.log_joint(block, params, state))
+        return Parts((found if self.once else weighted(block, found),))

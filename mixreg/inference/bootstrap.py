@@ -28,7 +28,7 @@ from mixreg.inference.replicate import (
     resampled,
 )
 from mixreg.jobs.parallel import run_all
-from mixreg.ppl.draws import stack_of
+from mixreg.ppl.draws import mixtures_of
 from mixreg.ppl.inference_data import inference_data
 from mixreg.report.base_results import BaseResults
 from mixreg.sources import Source
@@ -132,7 +132,7 @@ class Bootstrap:
         >>> dict(boot.to_arviz().posterior["coef"].sizes)
         {'chain': 1, 'draw': 10, 'component': 2, 'term': 2}
         """
-        stack = stack_of(self.results.spec.layout, self.draws.to_numpy())
+        stack = mixtures_of(self.results.spec.layout, self.draws.to_numpy())
         return inference_data(self.results, stack, 1, seed)
 
     @property

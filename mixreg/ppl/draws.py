@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
 from mixreg.estimators.beliefs import Beliefs
 from mixreg.estimators.components import components_of
-from mixreg.estimators.expectation import normalise
+from mixreg.estimators.expectation import Marginal
 from mixreg.estimators.priors import Priors
 from mixreg.inference.response import stretch
 from mixreg.mixture.layout import Layout
@@ -18,8 +16,6 @@ from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.base_results import BaseResults
 from mixreg.report.drawing import draw_own
-from mixreg.sources.base import Parts
-from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 
@@ -70,22 +66,9 @@ def draw_beliefs(
     return Parameters(coef, dispersion, mixture.gate.posterior.draw(beliefs.chances, n, rng))
 
 
-def stack_of(layout: Layout, vectors: Array) -> Parameters:
+def mixtures_of(layout: Layout, vectors: Array) -> Parameters:
     """Flat vectors (n, m) as a stack of n mixtures."""
     return Parameters.concatenate([layout.unpack(v).stacked() for v in vectors])
-
-
-@dataclass(frozen=True, slots=True)
-class Marginal:
-    """Task: log marginal density of every unit, ([runs,] units)."""
-
-    mixture: Mixture
-
-    def __call__(self, block: Block, params: Parameters) -> Parts:
-        """Process one block."""
-        state = self.mixture.family.evaluate(block, params)
-        joint = self.mixture.log_joint(block, params, state)
-        return Parts((normalise(joint),))
 
 
 def log_likelihoods(res: BaseResults, stack: Parameters) -> Array:
@@ -96,7 +79,7 @@ def log_likelihoods(res: BaseResults, stack: Parameters) -> Array:
     parts = []
     for first in range(0, n, per):
         some = stack.take(np.arange(first, min(n, first + per)))
-        parts.append(model.source.sweep(Marginal(model.mixture), some).join())
+        parts.append(model.source.sweep(Marginal(model.mixture, once=True), some).join())
     return np.concatenate(parts)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mixreg.inference.averages import average_weights
 from mixreg.mixture.parameters import Parameters
 from mixreg.ppl.compat import draws_of
-from mixreg.ppl.draws import draw_vectors, log_likelihoods, predictive, stack_of
+from mixreg.ppl.draws import draw_vectors, log_likelihoods, mixtures_of, predictive
 from mixreg.report.base_results import BaseResults
 from mixreg.sources import per_unit
 from mixreg.sources.tasks import responses
@@ -30,7 +30,7 @@ def to_arviz(res: BaseResults, n: int, seed: int) -> Any:
     """Draws of a fit as ArviZ data; see `MixRegResults.to_arviz`."""
     res.spec.check_one_response("to_arviz")
     vectors = draw_vectors(res, n, seed)
-    return inference_data(res, stack_of(res.spec.layout, vectors), 1, seed)
+    return inference_data(res, mixtures_of(res.spec.layout, vectors), 1, seed)
 
 
 def inference_data(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.ppl.draws import draw_vectors, predictive, stack_of
+from mixreg.ppl.draws import draw_vectors, mixtures_of, predictive
 from mixreg.ppl.inference_data import to_arviz
 from mixreg.ppl.likelihood import Likelihood
 from mixreg.ppl.sampling import initial_point, sample
@@ -52,7 +52,7 @@ class Sampled(Segmented):
         """
         self.spec.check_one_response("predictive_draws")
         n, seed = whole("n", n, 1), whole("seed", seed, 0)
-        stack = stack_of(self.spec.layout, draw_vectors(self, n, seed))
+        stack = mixtures_of(self.spec.layout, draw_vectors(self, n, seed))
         return pd.DataFrame(predictive(self, stack, seed), columns=self.model.index)
 
     def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:

@@ -20,6 +20,7 @@ from mixreg.search.constants import (
     MORE_ITERATIONS,
     MORE_ON_LATTICE,
     MOST_BATCH,
+    MOST_IF_SCARCE,
     MOST_WORK,
     MOVE_COST,
     PASS,
@@ -183,13 +184,15 @@ class Account:
         beside = MORE_ITERATIONS * iterations * self.overhead + BESIDE / row_work(k, p)
         plain = plain * self.top.stack_gain + beside
         self.budget = self.of_plain * self.effort.runs * plain
+        most = MOST_WORK
         if self.scarce(course):
             self.budget *= MORE_IF_SCARCE
+            most *= MOST_IF_SCARCE
         elif course.lattice:
             self.budget *= MORE_ON_LATTICE
         # Equations that are solved after a pass cost as much as p rows, and are not counted.
         rows = self.top.source.cost
-        self.budget = min(self.budget, MOST_WORK / row_work(k, p) * rows / (rows + p))
+        self.budget = min(self.budget, most / row_work(k, p) * rows / (rows + p))
 
     def scarce(self, course: Course) -> bool:
         """Whether rows are so few that only an exact fit means much."""

@@ -66,6 +66,9 @@ PATIENCE, STARTS_EACH, RUNS_EACH = 5, 6, 0.5
 # components than there are take for ever on many rows (`scale --only spare`), and where rows are
 # few, hundreds of dummies would.
 MOST_WORK = 1e11
+# So many times that where only an exact fit means much (`benchmarks recovery`, k = 3, n = 8p,
+# p = 80: 95 of 100 without it, 98 with it, 15 seconds at the most; 100 without a limit).
+MOST_IF_SCARCE = 2
 # Share of the budget for starts on the first level, and where only an exact fit means much.
 FOR_STARTS, FOR_EXACT = 0.35, 0.85
 # Moves of a batch; more where data are few and overhead rules.

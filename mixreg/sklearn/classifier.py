@@ -47,33 +47,6 @@ class MixtureClassifier(ClassifierMixin, Segmenting):
     # The binomial family has no dispersion.
     equal_variance = False
 
-    def __init__(
-        self,
-        k: int = 2,
-        *,
-        link: Any = None,
-        concomitant: Any = None,
-        fit_intercept: bool = True,
-        method: str = "em",
-        init: Any = "auto",
-        n_init: int = 4,
-        max_iter: int = 1000,
-        tol: float = 1e-10,
-        cov_type: str = "none",
-        random_state: Any = None,
-    ) -> None:
-        self.k = k
-        self.link = link
-        self.concomitant = concomitant
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cov_type = cov_type
-        self.random_state = random_state
-
     def __sklearn_tags__(self) -> Any:
         """Two classes, not more."""
         tags = super().__sklearn_tags__()

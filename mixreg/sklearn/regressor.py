@@ -31,6 +31,7 @@ class MixtureRegressor(RegressorMixin, Segmenting):
         As in `MixReg.fit`; the search is shorter, because folds and grids fit many
         times, and standard errors are left out by default.
     fit_intercept : bool
+        Whether each segment has an intercept.
     random_state : int, RandomState or None
         None is as good as 0: fits do not differ from call to call.
 
@@ -72,19 +73,21 @@ class MixtureRegressor(RegressorMixin, Segmenting):
         cov_type: str = "none",
         random_state: Any = None,
     ) -> None:
-        self.k = k
+        super().__init__(
+            k,
+            link=link,
+            concomitant=concomitant,
+            fit_intercept=fit_intercept,
+            method=method,
+            init=init,
+            n_init=n_init,
+            max_iter=max_iter,
+            tol=tol,
+            cov_type=cov_type,
+            random_state=random_state,
+        )
         self.family = family
-        self.link = link
-        self.concomitant = concomitant
         self.equal_variance = equal_variance
-        self.fit_intercept = fit_intercept
-        self.method = method
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cov_type = cov_type
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Find the segments.

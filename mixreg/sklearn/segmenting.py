@@ -29,6 +29,33 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     result_: Any
 
+    def __init__(
+        self,
+        k: int = 2,
+        *,
+        link: Any = None,
+        concomitant: Any = None,
+        fit_intercept: bool = True,
+        method: str = "em",
+        init: Any = "auto",
+        n_init: int = 4,
+        max_iter: int = 1000,
+        tol: float = 1e-10,
+        cov_type: str = "none",
+        random_state: Any = None,
+    ) -> None:
+        self.k = k
+        self.link = link
+        self.concomitant = concomitant
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.cov_type = cov_type
+        self.random_state = random_state
+
     def _fit(self, X: Array, y: Array, sample_weight: Any, groups: Any) -> Self:
         weight = None
         if sample_weight is not None:
