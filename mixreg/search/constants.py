@@ -60,7 +60,7 @@ PARENTS, FOR_LEADER = 10, 4
 # A round of starts, then so many batches of moves, in turn.
 BATCHES = 3
 # Starts and moves that must fail, most starts, and what the search may cost in plain starts on all
-# rows, for each unit of n_init (`search --real`: 0.15 to 1.28 times the time of ten plain starts).
+# rows, for each unit of n_init (`search --real`: 0.15 to 1.02 times the time of ten plain starts).
 PATIENCE, STARTS_EACH, RUNS_EACH = 5, 6, 0.5
 # Most that a search may cost, in multiplications (half a minute or so): plain starts with more
 # components than there are take for ever on many rows (`scale --only spare`), and where rows are
