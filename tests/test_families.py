@@ -774,3 +774,14 @@ def test_log_chances_are_exact_far_out(y):
         exact = [float(-mpmath.log1p(mpmath.exp(-s))) for s in signed]
     rows = Binomial().rows_at(np.full(eta.shape, y), eta, np.ones(1), None)
     assert_allclose(Binomial().density(rows), exact, rtol=1e-15, atol=1e-15)
+
+
+def test_draws_that_have_no_mean_are_told():
+    rng = np.random.default_rng(2)
+    x, group = rng.normal(size=3000), np.repeat(np.arange(500), 6)
+    slope = np.where(rng.integers(0, 2, 500)[group], 0.7, -0.7)
+    data = pd.DataFrame({"x": x, "y": rng.gamma(3, np.exp(0.3 + slope * x) / 3)})
+    res = MixReg.from_formula("y ~ x", data, k=2, family="gamma").fit(n_init=2)
+    with pytest.warns(UserWarning, match="rows have no mean in the component") as told:
+        drawn = res.simulate(3)
+    assert str(drawn["y"].isna().sum()) == str(told[0].message).split()[0]

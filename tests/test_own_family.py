@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from mixreg import MixReg, load
 from mixreg.errors import FileFormatError, InputError
-from mixreg.families import Family
+from mixreg.families import Family, Poisson
 from mixreg.metrics import adjusted_rand_index
 
 
@@ -299,3 +299,19 @@ def test_a_family_is_not_handed_over_for_one_of_mixregs(tmp_path):
     MixReg.from_formula("y ~ x", planted("studentt", 200), k=2).fit(n_init=2).save(path)
     with pytest.raises(FileFormatError, match="leave family= out"):
         load(path, family=StudentT(df=4.0))
+
+
+@dataclass(frozen=True)
+class Capped(Poisson):
+    """Counts with an option that JSON has no word for."""
+
+    cap: float = np.inf
+    odd: float = np.nan
+
+
+def test_options_that_are_not_finite_are_kept(tmp_path):
+    path, data = tmp_path / "fit.mixreg", planted("truncatedpoisson", 200)
+    MixReg.from_formula("y ~ x", data, k=2, family=Capped()).fit(n_init=2).save(path)
+    assert load(path, family=Capped()).spec.family.cap == np.inf
+    with pytest.raises(FileFormatError, match="other options than family= has: cap"):
+        load(path, family=Capped(cap=3.0))

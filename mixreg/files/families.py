@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from mixreg.errors import FileFormatError, InputError
 from mixreg.families import Family, Joint
 from mixreg.families.links import LINKS, Link
@@ -79,7 +81,13 @@ def _options(family: Family) -> dict[str, Any]:
     """Plain options that a family of one's own was made with, but for what a fit sets itself."""
     known = {f.name: getattr(family, f.name) for f in fields(family) if f.init}
     known.pop("equal_dispersion", None)
-    return {name: v for name, v in known.items() if isinstance(v, (bool, int, float, str))}
+    plain = (bool, int, float, str, np.number, np.bool_)
+    # As text: JSON has no infinity, and a missing number is not equal to itself.
+    return {
+        name: repr(v.item() if isinstance(v, np.generic) else v)
+        for name, v in known.items()
+        if isinstance(v, plain)
+    }
 
 
 def _full_name(family: Family) -> str:

@@ -26,7 +26,7 @@ LARGEST, HIGHEST = 1e6, 64
 # So would splines with more pieces than this fill the memory.
 SPLINES, MOST_KNOTS = frozenset({"bs", "cr", "cc"}), 1_000
 # Keywords of numpy's functions that choose no place to write to, and no kind of object.
-KEYWORDS = frozenset({"a_min", "a_max", "decimals"})
+KEYWORDS = frozenset({"a_min", "a_max", "min", "max", "decimals"})
 IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 LONGEST = 10_000
 NAMES = re.compile(r"[^\W\d]\w*")
@@ -169,10 +169,18 @@ class _Gate:
             self._check_call(node, function.id)
         else:
             kinds = {a.id for a in node.args if isinstance(a, ast.Name)} & CONTRASTS
-            if kinds or any(keyword.arg not in KEYWORDS for keyword in node.keywords):
+            written = len(node.args) > getattr(self._numpy(function), "nin", len(node.args))
+            if kinds or written or any(keyword.arg not in KEYWORDS for keyword in node.keywords):
                 raise _refused(ast.unparse(node)[:60])
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             self._argument(argument, depth)
+
+    def _numpy(self, function: ast.expr) -> Any:
+        """The function of numpy's that is called."""
+        if isinstance(function, ast.Attribute):
+            return getattr(np, function.attr)
+        assert isinstance(function, ast.Name)
+        return self.outside[function.id]
 
     def _check_call(self, node: ast.Call, name: str) -> None:
         """Refuse a quoted name that is no column, and splines that fill the memory."""
@@ -183,7 +191,8 @@ class _Gate:
         if name in SPLINES:
             sizes = [keyword.value for keyword in node.keywords if keyword.arg in ("df", "degree")]
             for size in (*sizes, *node.args[1:2]):
-                if isinstance(size, ast.Constant) and not _small(size, MOST_KNOTS):
+                given = isinstance(size, ast.Constant) and size.value is not None
+                if given and not _small(size, MOST_KNOTS):
                     raise _refused(ast.unparse(node)[:60])
 
     def _argument(self, node: ast.expr, depth: int) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from mixreg.errors import warn
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.base_results import BaseResults
 from mixreg.sources import Source, per_unit
@@ -33,6 +34,12 @@ def simulate(res: BaseResults, seed: int) -> pd.DataFrame:
     """Draw new responses and labels for the model's own rows; see `MixRegResults.simulate`."""
     model, rng = res.model, np.random.default_rng(seed)
     y, classes = draw_own(model, res.fitted.estimate.params, rng)
+    if missing := int(np.isnan(y.reshape(len(classes), -1)).any(axis=1).sum()):
+        warn(
+            f"{missing} rows have no mean in the component that was drawn for them, and are NaN; "
+            "another link, such as 'log', has one everywhere",
+            UserWarning,
+        )
     names = model.rows.names
     labels = names.unsort(res.classes.to_numpy()[classes])
     table = names.unsort(y.reshape(-1, len(model.responses)))
