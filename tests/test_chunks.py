@@ -49,6 +49,10 @@ def table(rows: int = ROWS, seed: int = 0) -> pd.DataFrame:
             "trials": trials,
             "positive": rng.gamma(4, np.exp(eta) / 4),
         }
+    ).assign(
+        rare=lambda data: np.where(group % 12 == 5, rng.uniform(9, 90, rows), data["positive"]),
+        many=lambda data: np.where(group % 12 == 5, rng.integers(9, 90, rows), data["count"]),
+        most=lambda data: np.where(group % 12 == 5, rng.integers(9, 900, rows), data["wide"]),
     )
 
 
@@ -94,6 +98,14 @@ OPTIONS = {
     "known": {"groups": "group", "known_labels": "known"},
     "noise": {"groups": "group", "noise": True},
 }
+# Responses with rows of a background: without them its share runs off to zero, and its logit to
+# infinity, where rounding decides how far.
+ODD = {
+    ("gaussian", "noise"): "odd",
+    ("gamma", "noise"): "rare",
+    ("poisson", "noise"): "many",
+    ("negativebinomial", "noise"): "most",
+}
 # Terms and offsets of several responses go by the response.
 JOINT = {
     **OPTIONS,
@@ -104,15 +116,12 @@ JOINT = {
 
 
 def cases() -> dict[str, tuple]:
-    """Formula, declaration, and arguments of `fit`, by name.
-
-    Without odd rows a background's share runs off to zero, and its logit to infinity.
-    """
+    """Formula, declaration, and arguments of `fit`, by name."""
     found = {}
     for method in ("em", "altmin", "vb"):
         for family, (response, own) in FAMILIES.items():
             for name, option in OPTIONS.items():
-                y = "odd" if (family, name) == ("gaussian", "noise") else response
+                y = ODD.get((family, name), response)
                 declared = {"family": family, **own, **option}
                 found[f"{method}-{family}-{name}"] = (y + TERMS, declared, {"method": method})
         for name, option in JOINT.items():
