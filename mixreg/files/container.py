@@ -51,7 +51,7 @@ UNREADABLE = (
     RecursionError,
     OverflowError,
     tokenize.TokenError,
-    UserWarning,
+    Warning,
 )
 MOST_DIMENSIONS = 4
 NAME = re.compile(r"[a-z]+\.json|arrays/[0-9]{1,6}\.npy")

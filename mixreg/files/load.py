@@ -94,7 +94,8 @@ def _results(members: dict[str, bytes], families: list[Family | None]) -> MixReg
     count = len(members)
     arrays = [from_npy(members[f"arrays/{number}.npy"]) for number in range(count)]
     given = by_response(families, len(trees["spec"]["responses"]))
-    if any(given) and not any("own" in r["family"] for r in trees["spec"]["responses"]):
+    handed_over = any(family is not None for family in given)
+    if handed_over and not any("own" in r["family"] for r in trees["spec"]["responses"]):
         raise FileFormatError("the fit is of a family of mixreg's own; leave family= out")
     spec = _read_spec(trees["spec"], arrays, given)
     reader = Reader(_no_family, arrays)

@@ -107,21 +107,13 @@ class Account:
     ) -> list[Run]:
         """Run EM to the end, but for runs that cannot reach the best; pay for it."""
         height = max((m.run.objective for m in there), default=-np.inf)
-        make = partial(race, course, stack, height, warm)
-        if self.watch is None:
-            fits = make()
-        else:
-            fits = self.watch.runs(stack, partial(make, self.watch.of(course.rows)))
+        fits = self.seen(course, stack, partial(race, course, stack, height, warm))
         self.pay(course, fits)
         return fits
 
     def finish(self, course: Course, stack: Parameters) -> list[Run]:
         """Run a stack to the very end; pay for it."""
-        make = partial(finish, course, stack)
-        if self.watch is None:
-            fits = make()
-        else:
-            fits = self.watch.runs(stack, partial(make, self.watch.of(course.rows)))
+        fits = self.seen(course, stack, partial(finish, course, stack))
         self.pay(course, [fit for fit in fits if not fit.settled])
         passes = sum(fit.n_iter + INFORMATION for fit in fits if fit.settled)
         self.spent += course.source.cost * course.stack_gain * passes
@@ -137,6 +129,16 @@ class Account:
     ) -> list[Run]:
         """Run an estimator on the rows of a course, or on what stands in for them."""
         make = partial(iterate, course.source, estimator, stack, control)
+        return self.seen(course, stack, make, told)
+
+    def seen(
+        self,
+        course: Course,
+        stack: Parameters,
+        make: Callable[..., list[Run]],
+        told: bool = True,
+    ) -> list[Run]:
+        """Make runs from a stack, or have them from somebody who looks on and is told of passes."""
         if self.watch is None:
             return make()
         return self.watch.runs(stack, partial(make, self.watch.of(course.rows) if told else None))
