@@ -53,9 +53,7 @@ def _row_notes(results: BaseResults) -> list[str]:
     designs += [] if results.spec.gate_design is None else [results.spec.gate_design]
     unused = {name: levels for design in designs for name, levels in design.unused.items()}
     for name, levels in unused.items():
-        named = ", ".join(levels[:MOST_NAMED])
-        more = "" if len(levels) <= MOST_NAMED else f" and {len(levels) - MOST_NAMED} more"
-        notes.append(f"Levels of {name} that no row has were dropped: {named}{more}.")
+        notes.append(f"Levels of {name} that no row has were dropped: {_some(levels)}.")
     return notes
 
 
@@ -82,16 +80,16 @@ def _doubts(results: BaseResults) -> list[str]:
     notes = []
     remedy = "fewer terms" if results.k == 1 else "a smaller k or fewer terms"
     if estimate.separated:
-        many = len(estimate.separated) > 1
         notes.append(
-            f"{_components(estimate.separated)} separated: {'their' if many else 'its'} "
-            "coefficients run off to infinity, and only the log-likelihood means something. Try "
-            f"{remedy}."
+            f"{_components(estimate.separated)} separated: {_run_off(separated_terms(results))}. "
+            f"What does not involve them keeps its standard error. Try {remedy}."
         )
     if estimate.gate_separated:
+        names = _lost_names(results, results.spec.layout.gating_index())
         notes.append(
-            "Concomitants separate the classes: coefficients of the class probabilities run off "
-            "to infinity. Use fewer concomitants."
+            f"Concomitants separate the classes: coefficients of the class probabilities{names} "
+            "run off to infinity. What does not involve them keeps its standard error. Use fewer "
+            "concomitants."
         )
     if fitted.binds:
         parts = [response.family for response in results.spec.responses]
@@ -197,6 +195,45 @@ def _unknown_terms(results: BaseResults) -> dict[int, list[str]]:
     return terms
 
 
+def separated_terms(results: BaseResults) -> dict[int, list[str]]:
+    """Names of the coefficients that run off to infinity, by component from 0."""
+    estimate, index = results.fitted.estimate, results.spec.layout.coef_index()
+    if estimate.cov is None:
+        return {}
+    lost, names = np.isinf(np.diag(estimate.cov)), results.spec.design.terms
+    return {
+        j: [
+            name
+            for i, name in enumerate(names)
+            if index[j, i] >= 0 and lost[index[j, i]] and (j, i) not in estimate.undetermined
+        ]
+        for j in estimate.separated
+    }
+
+
+def _run_off(terms: dict[int, list[str]]) -> str:
+    """Which coefficients run off to infinity, for a sentence."""
+    each = {j: _some(names) for j, names in terms.items()}
+    if len(terms) == 1:
+        (names,) = each.values()
+        return f"its coefficients run off to infinity and have infinite standard errors ({names})"
+    told = "; ".join(f"of component {j + 1}: {names}" for j, names in each.items())
+    return f"coefficients run off to infinity and have infinite standard errors ({told})"
+
+
+def _some(names: list[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+def _lost_names(results: BaseResults, index: NDArray[np.intp]) -> str:
+    """Those of some parameters that have infinite standard errors, in brackets."""
+    cov = results.fitted.estimate.cov
+    names = [] if cov is None else [results.spec.param_names[i] for i in index if np.isinf(cov[i, i])]
+    return f" ({_some(names)})" if names else ""
+
+
 def _more_lost(results: BaseResults) -> NDArray[np.bool_]:
     """Parameters with infinite standard errors that no other note explains."""
     estimate = results.fitted.estimate
@@ -206,6 +243,10 @@ def _more_lost(results: BaseResults) -> NDArray[np.bool_]:
     index = results.spec.layout.coef_index()
     for j, i in estimate.undetermined:
         lost[index[j, i]] = False
+    for j in estimate.separated:
+        lost[index[j][index[j] >= 0]] = False
+    if estimate.gate_separated:
+        lost[results.spec.layout.gating_index()] = False
     return np.asarray(lost)
 
 
