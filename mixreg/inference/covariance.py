@@ -58,7 +58,9 @@ class Uncertainty:
     def of(cov: Array) -> Uncertainty:
         """From a covariance with infinite variances of some parameters, one direction each."""
         lost = np.isinf(np.diag(cov))
-        return Uncertainty(np.where(np.isinf(cov), 0.0, cov), HUGE_ERROR * np.eye(len(cov))[:, lost])
+        return Uncertainty(
+            np.where(np.isinf(cov), 0.0, cov), HUGE_ERROR * np.eye(len(cov))[:, lost]
+        )
 
     def involved(self, lines: Array) -> NDArray[np.bool_]:
         """Which linear functions (n, m) change along what is not determined.
@@ -115,24 +117,39 @@ class Covariance:
 
     Attributes
     ----------
-    bread, cov : (m, m) arrays
-        By the information, and as asked for; without the directions below.
+    bread : (m, m) array
+        By the information, without the directions below.
     flat, far : (m, r) arrays
         Directions without information, and along which estimates run off to infinity. Each is
-        as long as its standard error.
+        as long as its standard error; the inverse information is `bread + far @ far.T`.
+    meat : (m, m) array or None
+        Of sandwiches.
+    other : (m, m) array or None
+        What is asked for in place of `bread`.
     """
 
     bread: Array
-    cov: Array
     flat: Array
     far: Array
+    meat: Array | None = None
+    other: Array | None = None
 
     def seen_by(self, back: Array, unknown: Array) -> Uncertainty:
         """Of the parameters `back @ parameters`, and of directions that no rows tell of."""
         # Whether a variance is finite does not depend on how it is estimated.
         known = Uncertainty(self.bread, np.hstack([self.flat, self.far])).turned(back)
-        open_ = HUGE_ERROR * (back @ unknown) * reached(back, unknown)[:, None]
-        return Uncertainty(back @ self.cov @ back.T, np.hstack([known.runaway, open_]))
+        without_rows = HUGE_ERROR * (back @ unknown) * reached(back, unknown)[:, None]
+        # What does not run off has next to nothing of these directions, and keeps it.
+        rest = back @ self.far - known.runaway[:, self.flat.shape[1] :]
+        rest *= ~known.runaway.any(axis=1)[:, None]
+        if self.other is not None:
+            cov = back @ self.other @ back.T
+        elif self.meat is not None:
+            bread = back @ self.bread + rest @ self.far.T
+            cov = bread @ self.meat @ bread.T
+        else:
+            cov = known.finite + rest @ rest.T
+        return Uncertainty(cov, np.hstack([known.runaway, without_rows]))
 
 
 def covariance(
@@ -152,22 +169,22 @@ def covariance(
     bread, flat = inverse_beside(sums.information, unknown)
     # Scores vanish along what runs off, and sandwiches with them, so the information decides.
     far = _far(bread, on_logs)
-    gone = np.hstack([unknown, flat, far])
     if far.size:
-        bread, more = inverse_beside(sums.information, gone)
-        flat, gone = np.hstack([flat, more]), np.hstack([gone, more])
+        bread, more = inverse_beside(sums.information, np.hstack([unknown, flat, far]))
+        flat = np.hstack([flat, more])
+        far = _beside(far, bread, sums.information)
     if cov_type == "oim":
-        return Covariance(bread, bread, flat, far)
+        return Covariance(bread, flat, far)
     if cov_type == "opg":
-        cov, more = inverse_beside(sums.outer, gone)
-        return Covariance(bread, cov, np.hstack([flat, more]), far)
+        other, more = inverse_beside(sums.outer, np.hstack([unknown, flat, far]))
+        return Covariance(bread, np.hstack([flat, more]), far, other=other)
     meat = sums.outer
     if cov_type == "cluster":
         assert sums.clusters is not None
         each = sums.clusters.each()
         clusters = each.shape[0]
         meat = each.T @ each * clusters / max(1, clusters - 1)
-    return Covariance(bread, bread @ meat @ bread, flat, far)
+    return Covariance(bread, flat, far, meat=meat)
 
 
 def inverse_beside(matrix: Array, gone: Array) -> tuple[Array, Array]:
@@ -196,11 +213,23 @@ def inverse_beside(matrix: Array, gone: Array) -> tuple[Array, Array]:
 
 
 def _far(cov: Array, on_logs: NDArray[np.bool_]) -> Array:
-    """Directions along which estimates run off to infinity, as long as their standard errors."""
+    """Directions along which estimates run off to infinity."""
     values, vectors = np.linalg.eigh(cov[np.ix_(on_logs, on_logs)])
     far = values > SEPARATED**2
     # With the others as they follow.
-    return np.asarray(cov[:, on_logs] @ (vectors[:, far] / np.sqrt(values[far])))
+    return _unit(cov[:, on_logs] @ vectors[:, far])
+
+
+def _beside(far: Array, inverse: Array, matrix: Array) -> Array:
+    """Directions with all that follows along them, as long as their standard errors.
+
+    The inverse of the matrix is then `inverse`, which is beside these directions, and their
+    outer product, without the cancellation of small numbers against large ones.
+    """
+    along = far - inverse @ (matrix @ far)
+    values, vectors = np.linalg.eigh(far.T @ matrix @ along)
+    good = np.maximum(values, FLAT * max(float(values.max()), 1e-100))
+    return np.asarray(along @ (vectors / np.sqrt(good)))
 
 
 def span(directions: Array) -> Array:

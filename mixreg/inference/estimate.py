@@ -173,7 +173,7 @@ def estimate(
             known = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
         cov[np.ix_(gate, gate)] = np.nan_to_num(known, posinf=1e300)
         none = np.zeros((inner.size, 0))
-        found = Covariance(cov, cov, none, none)
+        found = Covariance(cov, none, none)
     else:
         if hard:
             description = "Standard errors are conditional on the labels, as if these were known."
@@ -231,7 +231,8 @@ def _posterior(
             "model.to_pymc(), or try a smaller k."
         )
     made = Estimate(params, found.vector, found.cov, "posterior", text, True, llf)
-    return replace(made, mean_field=found.mean_field)
+    known = made.known
+    return replace(made, mean_field=found.mean_field, finite=known.finite, runaway=known.runaway)
 
 
 def _on_logs(inner: Layout, mixture: Mixture) -> NDArray[np.bool_]:

@@ -71,7 +71,11 @@ class LinearInference(LikelihoodModelResults):
         if len(sums):
             return self.wald_test((sums @ lines, sums @ values), scalar=True)
         return ContrastResults(
-            chi2=0.0, df_denom=len(lines), statistic=0.0, distribution="chi2", distargs=(len(lines),)
+            chi2=0.0,
+            df_denom=len(lines),
+            statistic=0.0,
+            distribution="chi2",
+            distargs=(len(lines),),
         )
 
     def _lines(self, hypotheses: Any) -> tuple[Array, Array]:

@@ -53,7 +53,7 @@ def _row_notes(results: BaseResults) -> list[str]:
     designs += [] if results.spec.gate_design is None else [results.spec.gate_design]
     unused = {name: levels for design in designs for name, levels in design.unused.items()}
     for name, levels in unused.items():
-        notes.append(f"Levels of {name} that no row has were dropped: {_some(levels)}.")
+        notes.append(f"Levels of {name} that no row has were dropped: {_some([*levels])}.")
     return notes
 
 
@@ -80,16 +80,19 @@ def _doubts(results: BaseResults) -> list[str]:
     notes = []
     remedy = "fewer terms" if results.k == 1 else "a smaller k or fewer terms"
     if estimate.separated:
+        terms = separated_terms(results)
+        one = sum(map(len, terms.values())) == 1
         notes.append(
-            f"{_components(estimate.separated)} separated: {_run_off(separated_terms(results))}. "
-            f"What does not involve them keeps its standard error. Try {remedy}."
+            f"{_components(estimate.separated)} separated: {_run_off(terms)} to infinity, and "
+            f"{'its standard error is' if one else 'their standard errors are'} infinite. What "
+            f"does not involve {'it' if one else 'them'} keeps its standard error. Try {remedy}."
         )
     if estimate.gate_separated:
         names = _lost_names(results, results.spec.layout.gating_index())
         notes.append(
             f"Concomitants separate the classes: coefficients of the class probabilities{names} "
-            "run off to infinity. What does not involve them keeps its standard error. Use fewer "
-            "concomitants."
+            "run off to infinity, and their standard errors are infinite. What does not involve "
+            "them keeps its standard error. Use fewer concomitants."
         )
     if fitted.binds:
         parts = [response.family for response in results.spec.responses]
@@ -181,7 +184,7 @@ def _undetermined(results: BaseResults) -> list[str]:
     notes = []
     for j, terms in _unknown_terms(results).items():
         whose = "its value means" if len(terms) == 1 else "their values mean"
-        names = " and ".join([", ".join(terms[:-1]), terms[-1]] if terms[1:] else terms)
+        names = _some(terms)
         notes.append(f"Component {j + 1} has no rows that determine {names}: {whose} nothing.")
     return notes
 
@@ -212,25 +215,32 @@ def separated_terms(results: BaseResults) -> dict[int, list[str]]:
 
 
 def _run_off(terms: dict[int, list[str]]) -> str:
-    """Which coefficients run off to infinity, for a sentence."""
-    each = {j: _some(names) for j, names in terms.items()}
-    if len(terms) == 1:
-        (names,) = each.values()
-        return f"its coefficients run off to infinity and have infinite standard errors ({names})"
-    told = "; ".join(f"of component {j + 1}: {names}" for j, names in each.items())
-    return f"coefficients run off to infinity and have infinite standard errors ({told})"
+    """Which coefficients run off to infinity, as the beginning of a sentence."""
+    each = {j: _some(names) for j, names in terms.items() if names}
+    if len(each) == 1:
+        ((j, names),) = each.items()
+        where = "" if len(terms) == 1 else f" in component {j + 1}"
+        if len(terms[j]) == 1:
+            return f"the coefficient of {names}{where} runs off"
+        return f"the coefficients of {names}{where} run off"
+    told = "; ".join(f"{names} in component {j + 1}" for j, names in each.items())
+    return f"coefficients run off ({told})" if told else "coefficients run off"
 
 
 def _some(names: list[str]) -> str:
     """The first of some names, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+    more = len(names) - MOST_NAMED
+    if more > 0:
+        return f"{', '.join(names[:MOST_NAMED])} and {more} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def _lost_names(results: BaseResults, index: NDArray[np.intp]) -> str:
     """Those of some parameters that have infinite standard errors, in brackets."""
     cov = results.fitted.estimate.cov
-    names = [] if cov is None else [results.spec.param_names[i] for i in index if np.isinf(cov[i, i])]
+    names = (
+        [] if cov is None else [results.spec.param_names[i] for i in index if np.isinf(cov[i, i])]
+    )
     return f" ({_some(names)})" if names else ""
 
 
