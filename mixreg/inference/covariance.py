@@ -92,7 +92,7 @@ class Uncertainty:
         along = lines @ self.runaway
         size = np.abs(lines) @ np.abs(self.runaway)
         along = np.where(self.involved(lines)[:, None], along, 0.0)
-        left, values, _ = np.linalg.svd(along / np.maximum(size.max(axis=0, initial=0.0), 1e-300))
+        left, values, _ = np.linalg.svd(along / np.maximum(np.max(size, axis=0), 1e-300))
         return np.asarray(left[:, (values > CANCELS).sum() :].T)
 
     @property
@@ -206,7 +206,7 @@ def inverse_beside(matrix: Array, gone: Array) -> tuple[Array, Array]:
     beside = _complement(gone / scale[:, None])
     values, vectors = np.linalg.eigh(beside.T @ (matrix * np.outer(scale, scale)) @ beside)
     wide = scale[:, None] * (beside @ vectors)
-    least = FLAT * max(float(values.max(initial=0.0)), 1e-100)
+    least = FLAT * max(float(np.max(values, initial=0.0)), 1e-100)
     keep = values > least
     inverse = (wide[:, keep] / values[keep]) @ wide[:, keep].T
     return inverse, wide[:, ~keep] / np.sqrt(least)
@@ -228,7 +228,7 @@ def _beside(far: Array, inverse: Array, matrix: Array) -> Array:
     """
     along = far - inverse @ (matrix @ far)
     values, vectors = np.linalg.eigh(far.T @ matrix @ along)
-    good = np.maximum(values, FLAT * max(float(values.max()), 1e-100))
+    good = np.maximum(values, FLAT * max(float(np.max(values)), 1e-100))
     return np.asarray(along @ (vectors / np.sqrt(good)))
 
 

@@ -95,7 +95,6 @@ class Estimate:
 
     def permute(self, layout: Layout, order: NDArray[np.intp]) -> Estimate:
         """Reorder the components."""
-
         places, turn = np.argsort(order), layout.turning(order)
         known = None if self.cov is None else self.known.turned(turn)
         before = None if self.mean_field is None else Uncertainty.of(self.mean_field).turned(turn)
@@ -170,8 +169,8 @@ def estimate(
         cov = np.zeros((inner.size, inner.size))
         with np.errstate(over="ignore"):
             # An empty component has next to no information about its weight.
-            known = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
-        cov[np.ix_(gate, gate)] = np.nan_to_num(known, posinf=1e300)
+            weights = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
+        cov[np.ix_(gate, gate)] = np.nan_to_num(weights, posinf=1e300)
         none = np.zeros((inner.size, 0))
         found = Covariance(cov, none, none)
     else:

@@ -285,7 +285,7 @@ def _counts(results: BaseResults) -> tuple[Array, Array] | None:
     after, before = (
         known.variance(lines) for known in (estimate.known, Uncertainty.of(estimate.mean_field))
     )
-    wider = np.divide(after, before, out=np.ones(len(slopes)), where=before > 0)
+    wider = np.divide(after, before, out=np.ones(len(lines)), where=before > 0)
     total, share = beliefs.counts.sum(), beliefs.weights
     counts = np.maximum((total + 1) / np.maximum(wider, 1e-300) - 1, 1e-3)
     return share * counts, (1 - share) * counts
