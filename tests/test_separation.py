@@ -371,3 +371,11 @@ def test_bounds_of_a_bootstrap_leave_the_others_finite():
     boot = res.bootstrap(20, seed=0)
     assert np.isfinite(boot.bse).all()
     assert boot.bse["g[T.b][2]"] < 1
+
+
+def test_a_report_names_the_terms(tmp_path):
+    res, _ = two()
+    page = tmp_path / "segments.html"
+    res.report(page)
+    text = page.read_text(encoding="utf-8")
+    assert "Coefficients of g[T.c] run off to infinity: only their signs mean something." in text

@@ -53,7 +53,7 @@ def _row_notes(results: BaseResults) -> list[str]:
     designs += [] if results.spec.gate_design is None else [results.spec.gate_design]
     unused = {name: levels for design in designs for name, levels in design.unused.items()}
     for name, levels in unused.items():
-        notes.append(f"Levels of {name} that no row has were dropped: {_some([*levels])}.")
+        notes.append(f"Levels of {name} that no row has were dropped: {some_of([*levels])}.")
     return notes
 
 
@@ -184,7 +184,7 @@ def _undetermined(results: BaseResults) -> list[str]:
     notes = []
     for j, terms in _unknown_terms(results).items():
         whose = "its value means" if len(terms) == 1 else "their values mean"
-        names = _some(terms)
+        names = some_of(terms)
         notes.append(f"Component {j + 1} has no rows that determine {names}: {whose} nothing.")
     return notes
 
@@ -216,7 +216,7 @@ def separated_terms(results: BaseResults) -> dict[int, list[str]]:
 
 def _run_off(terms: dict[int, list[str]]) -> str:
     """Which coefficients run off to infinity, as the beginning of a sentence."""
-    each = {j: _some(names) for j, names in terms.items() if names}
+    each = {j: some_of(names) for j, names in terms.items() if names}
     if len(each) == 1:
         ((j, names),) = each.items()
         where = "" if len(terms) == 1 else f" in component {j + 1}"
@@ -227,7 +227,7 @@ def _run_off(terms: dict[int, list[str]]) -> str:
     return f"coefficients run off ({told})" if told else "coefficients run off"
 
 
-def _some(names: list[str]) -> str:
+def some_of(names: list[str]) -> str:
     """The first of some names, and how many more there are."""
     more = len(names) - MOST_NAMED
     if more > 0:
@@ -241,7 +241,7 @@ def _lost_names(results: BaseResults, index: NDArray[np.intp]) -> str:
     names = (
         [] if cov is None else [results.spec.param_names[i] for i in index if np.isinf(cov[i, i])]
     )
-    return f" ({_some(names)})" if names else ""
+    return f" ({some_of(names)})" if names else ""
 
 
 def _more_lost(results: BaseResults) -> NDArray[np.bool_]:

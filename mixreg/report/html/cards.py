@@ -11,7 +11,7 @@ from mixreg.report.base_results import BaseResults
 from mixreg.report.html.contrasts import CLEAR, Contrast, contrasts, gate_contrasts, level_contrast
 from mixreg.report.html.effects import Effect, effects, signed
 from mixreg.report.html.markup import Html, listed, tag
-from mixreg.report.notes import separated_terms
+from mixreg.report.notes import separated_terms, some_of
 from mixreg.report.plots.profile_plot import distances
 from mixreg.report.plots.style import COLOURS
 from mixreg.report.segments import SegmentProfile, segments
@@ -167,8 +167,9 @@ def _doubts(res: BaseResults, segment: Segment) -> list[str]:
     if j in fitted.suspects:
         found.append("Small and tight: chance may explain this segment.")
     if j in fitted.estimate.separated:
-        names = listed(separated_terms(res)[j])
-        found.append(f"Coefficients that run off to infinity, with signs alone: {names}.")
+        names = some_of(separated_terms(res)[j])
+        told = "run off to infinity: only their signs mean something"
+        found.append(f"Coefficients of {names} {told}.")
     if segment.number and segment.size == 0:
         found.append("Nobody is assigned to it: its members are likelier elsewhere.")
     return found
