@@ -238,7 +238,8 @@ class ChordNewton:
 
 def _ascent(values: Array, vectors: Array, score: Array) -> Array:
     """A Newton step with curvatures made positive."""
-    floor = 1e-8 * np.abs(values).max()
+    # Where nothing is known at all, as of answers that are all settled, there is no step.
+    floor = max(1e-8 * float(np.abs(values).max()), 1e-100)
     return np.asarray(vectors @ (vectors.T @ score / np.maximum(np.abs(values), floor)))
 
 

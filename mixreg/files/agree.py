@@ -34,6 +34,12 @@ def check_agreement(spec: Spec, fitted: Fitted) -> None:
     _shape("params", fitted.estimate.vector, (layout.size,))
     if fitted.estimate.cov is not None:
         _shape("covariance", fitted.estimate.cov, (layout.size, layout.size))
+    finite, runaway = fitted.estimate.finite, fitted.estimate.runaway
+    _true("covariance", (finite is None) == (runaway is None))
+    if finite is not None and runaway is not None:
+        _true("covariance", fitted.estimate.cov is not None and runaway.ndim == 2)
+        _shape("covariance", finite, (layout.size, layout.size))
+        _shape("covariance", runaway[:, :0], (layout.size, 0))
     _shape("coordinates", fitted.whitening.basis, (layout.p, layout.p))
     _check_tally(fitted.tally, classes, gate)
     _check_posterior(fitted, classes)

@@ -140,11 +140,13 @@ class Reader:
 
     def tree(self, value: Any, kind: Any, where: str) -> Any:
         """A dataclass, field by field."""
-        declared = _declared(kind)
-        if not isinstance(value, dict) or set(value) != set(declared):
+        declared, later = _declared(kind)
+        if not isinstance(value, dict) or not set(declared) - later <= set(value) <= set(declared):
             raise _wrong(where)
         made = {}
         for name, each in declared.items():
+            if name not in value:
+                continue  # The file is older than this field, which has a default.
             inner = f"{where}.{name}"
             outside = kind is Recipe and name == "outside"
             made[name] = (
@@ -248,7 +250,9 @@ def _wrong(where: str) -> FileFormatError:
 
 
 @cache
-def _declared(kind: Any) -> dict[str, Any]:
-    """Types of the fields of a dataclass."""
+def _declared(kind: Any) -> tuple[dict[str, Any], frozenset[str]]:
+    """Types of the fields of a dataclass, and fields that files of earlier versions lack."""
     hints = typing.get_type_hints(kind)
-    return {f.name: hints[f.name] for f in fields(kind) if f.init}
+    given = [f for f in fields(kind) if f.init]
+    later = frozenset(f.name for f in given if f.metadata.get("later"))
+    return {f.name: hints[f.name] for f in given}, later

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from mixreg.estimators.expectation import Seen, one_hot, weighted
 from mixreg.exact.certificate import fitted_alone
 from mixreg.families.statistics import square
-from mixreg.inference.covariance import Null
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
@@ -70,8 +69,8 @@ def _within_sets(block: Block) -> Array:
     return np.asarray(block.x - np.repeat(means, sizes, axis=0))
 
 
-def undetermined(xx: Array, inner: Layout, back: Array) -> NDArray[np.bool_]:
-    """Which of the user's flat parameters are coefficients that no rows determine.
+def undetermined(xx: Array, inner: Layout) -> Array:
+    """Directions of the standard parameters that no rows tell of, orthonormal, (m, r).
 
     Parameters
     ----------
@@ -79,8 +78,6 @@ def undetermined(xx: Array, inner: Layout, back: Array) -> NDArray[np.bool_]:
         Cross products of the standard regressors of each component's rows.
     inner : Layout
         Of the standard coordinates.
-    back : (m, m) array
-        Derivative of the user's parameters in the standard ones.
     """
     free = inner.free()
     known = np.eye(free.size)
@@ -90,7 +87,7 @@ def undetermined(xx: Array, inner: Layout, back: Array) -> NDArray[np.bool_]:
         known[np.ix_(index, index)] = products / max(float(top), least)
     J = inner.contraction()
     values, vectors = np.linalg.eigh(J.T @ known @ J)
-    return Null(vectors[:, values < KNOWN], np.ones(inner.size)).reach(back)
+    return np.asarray(vectors[:, values < KNOWN])
 
 
 def named(mask: NDArray[np.bool_], layout: Layout) -> tuple[tuple[int, int], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from mixreg.errors import NotAvailableError
 from mixreg.estimators.priors import Priors
 from mixreg.estimators.runs import standard_layout
-from mixreg.inference.covariance import DESCRIPTIONS, covariance
+from mixreg.inference.covariance import (
+    DESCRIPTIONS,
+    Covariance,
+    Uncertainty,
+    covariance,
+    reached,
+    span,
+)
 from mixreg.inference.determined import named, undetermined
 from mixreg.inference.response import posterior_moments
 from mixreg.inference.to_user import to_user_matrix
@@ -25,9 +32,8 @@ from mixreg.sources.threads import one_thread
 
 Array = NDArray[np.float64]
 
-# On a scale of logarithms or log odds, a standard error of a standard
-# coefficient beyond this means that the maximum lies at infinity.
-SEPARATED = 30.0
+# A part of the parameters runs off by itself if a direction is its own up to this share.
+OWN, SOME = 0.99, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +56,15 @@ class Estimate:
     llf : float
         Log-likelihood, in the user's units.
     separated : tuple of int
-        Components (from 0) whose coefficients run off to infinity.
+        Components (from 0) some of whose coefficients run off to infinity.
     gate_separated : bool
         Whether coefficients of the class probabilities do.
     undetermined : tuple of (component, term) pairs, both from 0
         Coefficients that no rows of their component determine.
     mean_field : (m, m) array or None
         Covariance of variational Bayes before labels were accounted for.
+    finite, runaway : arrays or None
+        See `Uncertainty`; None where `cov` tells all there is. Ask `known` instead.
     """
 
     params: Parameters
@@ -70,29 +78,34 @@ class Estimate:
     gate_separated: bool = False
     undetermined: tuple[tuple[int, int], ...] = ()
     mean_field: Array | None = None
+    # Files of earlier versions lack these.
+    finite: Array | None = field(default=None, metadata={"later": True})
+    runaway: Array | None = field(default=None, metadata={"later": True})
 
     @property
-    def finite_cov(self) -> Array:
-        """The covariance with a huge number for infinity, safe to multiply."""
+    def known(self) -> Uncertainty:
+        """Variances of functions of the parameters: which are infinite, and what the others are."""
         if self.cov is None:
             raise NotAvailableError(
                 "standard errors were not computed; fit again with cov_type='oim'"
             )
-        return np.where(np.isinf(self.cov), 1e300, self.cov)
+        if self.finite is None or self.runaway is None:
+            return Uncertainty.of(self.cov)
+        return Uncertainty(self.finite, self.runaway)
 
     def permute(self, layout: Layout, order: NDArray[np.intp]) -> Estimate:
         """Reorder the components."""
-
-        def turned(cov: Array | None) -> Array | None:
-            return None if cov is None else layout.turned_cov(cov, order)
-
-        places = np.argsort(order)
+        places, turn = np.argsort(order), layout.turning(order)
+        known = None if self.cov is None else self.known.turned(turn)
+        before = None if self.mean_field is None else Uncertainty.of(self.mean_field).turned(turn)
         return replace(
             self,
             params=self.params.permute(order),
-            vector=layout.turning(order) @ self.vector,
-            cov=turned(self.cov),
-            mean_field=turned(self.mean_field),
+            vector=turn @ self.vector,
+            cov=None if known is None else known.matrix,
+            finite=None if known is None else known.finite,
+            runaway=None if known is None else known.runaway,
+            mean_field=None if before is None else before.matrix,
             separated=new_numbers(self.separated, order),
             undetermined=tuple(sorted((int(places[j]), i) for j, i in self.undetermined)),
         )
@@ -148,38 +161,40 @@ def estimate(
     assert solution.last.xx is not None
     sums = solution.last.information.contract(inner)
     back = to_user_matrix(whitening, layout, inner)
-    unknown = undetermined(solution.last.xx, inner, back)
-    separated: tuple[int, ...] = ()
-    gate_separated = False
+    unknown = undetermined(solution.last.xx, inner)
+    on_logs = _on_logs(inner, mixture)
     if solution.exact:
         description = "The fit is exact: coefficients are known without error, weights are not."
         gate = inner.gating_index()
         cov = np.zeros((inner.size, inner.size))
         with np.errstate(over="ignore"):
             # An empty component has next to no information about its weight.
-            known = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
-        cov[np.ix_(gate, gate)] = np.nan_to_num(known, posinf=1e300)
-        lost = unknown
+            weights = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
+        cov[np.ix_(gate, gate)] = np.nan_to_num(weights, posinf=1e300)
+        none = np.zeros((inner.size, 0))
+        found = Covariance(cov, none, none)
     else:
         if hard:
             description = "Standard errors are conditional on the labels, as if these were known."
         if sums.clusters is not None:
             description = description.format(clusters=len(sums.clusters.each()))
-        cov, null = covariance(sums, cov_type)
-        given = null.reach(np.eye(inner.size))
-        far, separated, gate_separated = _runaway(cov, given, inner, mixture)
-        lost = unknown | null.reach(back) | (back[:, far] != 0).any(axis=1)
+        found = covariance(sums, cov_type, on_logs, unknown)
+    separated, gate_separated = _runaway(found, on_logs, inner)
+    known = found.seen_by(back, unknown)
+    cov = known.matrix
     return Estimate(
         params,
         vector,
-        _with_infinities(back @ cov @ back.T, lost),
+        cov,
         cov_type,
         description,
-        not lost.any(),
+        not np.isinf(np.diag(cov)).any(),
         llf,
         separated,
         gate_separated,
-        named(unknown, layout),
+        named(reached(back, unknown), layout),
+        finite=known.finite,
+        runaway=known.runaway,
     )
 
 
@@ -215,26 +230,30 @@ def _posterior(
             "model.to_pymc(), or try a smaller k."
         )
     made = Estimate(params, found.vector, found.cov, "posterior", text, True, llf)
-    return replace(made, mean_field=found.mean_field)
+    known = made.known
+    return replace(made, mean_field=found.mean_field, finite=known.finite, runaway=known.runaway)
 
 
-def _with_infinities(cov: Array, lost: NDArray[np.bool_]) -> Array:
-    """A covariance with infinite variances of some parameters."""
-    cov[lost, :] = cov[:, lost] = 0.0
-    cov[lost, lost] = np.inf
-    return cov
+def _on_logs(inner: Layout, mixture: Mixture) -> NDArray[np.bool_]:
+    """Standard parameters that may run off to infinity."""
+    index = inner.coef_index()
+    found = np.zeros(inner.size, dtype=bool)
+    found[index[index >= 0]] = not mixture.family.linear
+    found[inner.gating_index()] = not mixture.gate.closed_form
+    return found
 
 
 def _runaway(
-    cov: Array, lost: NDArray[np.bool_], inner: Layout, mixture: Mixture
-) -> tuple[NDArray[np.bool_], tuple[int, ...], bool]:
-    """Parameters on a log scale that run off to infinity; components, and whether the gate, do."""
-    index, gate = inner.coef_index(), inner.gating_index()
-    on_logs = np.zeros(inner.size, dtype=bool)
-    on_logs[index[index >= 0]] = not mixture.family.linear
-    on_logs[gate] = not mixture.gate.closed_form
-    far = on_logs & (np.diag(cov) > SEPARATED**2)
-    runaway = ((far | lost)[index] & (index >= 0)).any(axis=1)
-    some = (far[index] & (index >= 0)).any()
-    separated = tuple(np.flatnonzero(runaway).tolist()) if some else ()
-    return far, separated, bool(far[gate].any())
+    found: Covariance, on_logs: NDArray[np.bool_], inner: Layout
+) -> tuple[tuple[int, ...], bool]:
+    """Components, and whether the gate, run off to infinity."""
+    basis = span(np.hstack([found.flat, found.far])[on_logs])
+    full = np.zeros((inner.size, basis.shape[1]))
+    full[on_logs] = basis
+    index = [own[own >= 0] for own in inner.coef_index()]
+    parts = [*index, inner.gating_index()]
+    share = [float(np.linalg.norm(full[part], 2)) if basis.size else 0.0 for part in parts]
+    # Directions that no part has for itself are those of all that take part in them.
+    least = SOME if found.far.size and max(share) < OWN else OWN
+    far = [each > least for each in share]
+    return tuple(np.flatnonzero(far[:-1]).tolist()), far[-1]

@@ -187,18 +187,6 @@ class Layout:
                 turn[row, gate[classes[0] - 1]] -= 1.0
         return turn
 
-    def turned_cov(self, cov: Array, order: NDArray[np.intp]) -> Array:
-        """The covariance of the flat vector of components in another order.
-
-        Infinite variances, of what the data do not determine, stay infinite.
-        """
-        turn = self.turning(order)
-        lost = (turn != 0) @ np.isinf(np.diag(cov))
-        turned = turn @ np.where(np.isinf(cov), 0.0, cov) @ turn.T
-        turned[lost, :] = turned[:, lost] = 0.0
-        turned[lost, lost] = np.inf
-        return np.asarray(turned)
-
     def free(self) -> Layout:
         """Give the same model with nothing in common between components."""
         return replace(self, equal_dispersion=False, shared=(), absent=())

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from patsy import PatsyError
+from patsy import DesignInfo, PatsyError
 from scipy.stats import norm, t
 from statsmodels.base.model import LikelihoodModelResults
+from statsmodels.stats.contrast import ContrastResults
 
-from mixreg.errors import InputError, NotAvailableError
+from mixreg.errors import InputError, InterpretationWarning, NotAvailableError, warn
 from mixreg.estimators.components import components_of
+from mixreg.inference.covariance import HUGE, Uncertainty
 from mixreg.jobs.problem import Options, Solution
 from mixreg.report.fitted import Fitted
 from mixreg.report.memberships import Memberships
@@ -29,6 +31,57 @@ def check_alpha(alpha: Any) -> float:
     if not good:
         raise InputError(f"alpha must be a number between 0 and 1; got {alpha!r}")
     return float(alpha)
+
+
+class LinearInference(LikelihoodModelResults):
+    """Tests of linear hypotheses by statsmodels, where some parameters run off to infinity.
+
+    Parameters
+    ----------
+    vector : (m,) array
+    known : Uncertainty
+    names : list of str
+    """
+
+    def __init__(self, vector: Array, known: Uncertainty, names: list[str]) -> None:
+        self.known, self.names = known, names
+        stand_in = SimpleNamespace(data=SimpleNamespace(cov_names=names, param_names=names))
+        super().__init__(stand_in, vector, known.finite)
+        self.use_t = False
+
+    def cov_params(self, r_matrix: Any = None, **options: Any) -> Any:
+        """Covariance of linear functions, infinite on the diagonal for what is not determined."""
+        if r_matrix is None or options.get("cov_p") is not None or options.get("other") is not None:
+            return super().cov_params(r_matrix, **options)
+        return self.known.covariance(np.atleast_2d(r_matrix))
+
+    def wald(self, hypotheses: Any) -> Any:
+        """Test together what the data determine of some hypotheses."""
+        lines, values = self._lines(hypotheses)
+        lost = self.known.involved(lines)
+        if not lost.any():
+            return self.wald_test((lines, values), scalar=True)
+        sums = self.known.estimable(lines)
+        told = f"{len(sums)} of {len(lines)} hypotheses" if len(sums) else "none of the hypotheses"
+        warn(
+            f"some of the {len(lines)} hypotheses involve parameters with infinite standard "
+            f"errors; the test is of what the data determine, which is {told}",
+            InterpretationWarning,
+        )
+        if len(sums):
+            return self.wald_test((sums @ lines, sums @ values), scalar=True)
+        return ContrastResults(
+            chi2=0.0,
+            df_denom=len(lines),
+            statistic=0.0,
+            distribution="chi2",
+            distargs=(len(lines),),
+        )
+
+    def _lines(self, hypotheses: Any) -> tuple[Array, Array]:
+        """Linear functions (n, m) and what they are to be equal to, (n,)."""
+        read = DesignInfo(self.names).linear_constraint(hypotheses)
+        return np.asarray(read.coefs, dtype=float), np.ravel(read.constants).astype(float)
 
 
 class BaseResults(Memberships):
@@ -90,12 +143,9 @@ class BaseResults(Memberships):
     # Inference, by statsmodels
 
     @cached_property
-    def _inference(self) -> LikelihoodModelResults:
-        cov = self.fitted.estimate.finite_cov
-        names = self.spec.param_names
-        stand_in = SimpleNamespace(data=SimpleNamespace(cov_names=names, param_names=names))
-        inner = LikelihoodModelResults(stand_in, self.fitted.estimate.vector, cov)
-        inner.use_t = False
+    def _inference(self) -> LinearInference:
+        estimate = self.fitted.estimate
+        inner = LinearInference(estimate.vector, estimate.known, self.spec.param_names)
         inner.df_resid = self.df_resid
         return inner
 
@@ -203,6 +253,10 @@ class BaseResults(Memberships):
     def cov_params(self) -> pd.DataFrame:
         """Covariance of `params`.
 
+        Infinite on the diagonal, and zero elsewhere, for parameters that run off to infinity or
+        that the data do not determine. Tests, willingness to pay, predictions and margins know
+        which functions of them are determined all the same, as a difference of two of them may be.
+
         Examples
         --------
         >>> from mixreg import MixReg, datasets
@@ -214,8 +268,8 @@ class BaseResults(Memberships):
         True
         """
         names = self.spec.param_names
-        cov = self._inference.cov_params()
-        return pd.DataFrame(np.where(cov >= 1e300, np.inf, cov), names, names)
+        cov = self.fitted.estimate.known.matrix
+        return pd.DataFrame(np.where(cov >= HUGE, np.inf, cov), names, names)
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Confidence intervals of `params`, normal; credible intervals of variational Bayes.
@@ -242,6 +296,9 @@ class BaseResults(Memberships):
     def t_test(self, r_matrix: Any) -> Any:
         """Test linear hypotheses one by one, as `"x1[1] = x1[2]"`.
 
+        What involves a parameter that runs off to infinity has an infinite standard error, z = 0
+        and p = 1.
+
         Examples
         --------
         >>> from mixreg import MixReg, datasets
@@ -257,6 +314,9 @@ class BaseResults(Memberships):
     def wald_test(self, r_matrix: Any) -> Any:
         """Test linear hypotheses together, as `"x1[1] = x1[2], x1[1] = x1[3]"`.
 
+        Where some involve parameters that run off to infinity, the test is of what the data
+        determine, with as many degrees of freedom, and says so.
+
         Examples
         --------
         >>> from mixreg import MixReg, datasets
@@ -265,12 +325,12 @@ class BaseResults(Memberships):
         >>> int(test.df_denom), bool(test.pvalue < 0.001)
         (2, True)
         """
-        return self._test("wald_test", r_matrix, scalar=True)
+        return self._test("wald", r_matrix)
 
-    def _test(self, name: str, hypotheses: Any, **options: Any) -> Any:
+    def _test(self, name: str, hypotheses: Any) -> Any:
         inference = self._inference
         try:
-            return getattr(inference, name)(hypotheses, **options)
+            return getattr(inference, name)(hypotheses)
         except (PatsyError, ValueError, IndexError, AssertionError) as error:
             raise InputError(
                 f"the hypothesis {hypotheses!r} cannot be read ({error}); use the names "

@@ -26,8 +26,6 @@ Array = NDArray[np.float64]
 
 # Rows whose gradients are held at once.
 PIECE = 20_000
-# A variance beyond this stands for one that the data do not determine.
-HUGE = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,11 +232,7 @@ def own_gate(res: BaseResults) -> Array | None:
 
 def standard_errors(res: BaseResults, gradients: Array) -> Array:
     """Standard errors of functions of the parameters, by their gradients (n, size)."""
-    cov = res.fitted.estimate.finite_cov
-    with np.errstate(over="ignore", invalid="ignore"):
-        variance = np.einsum("ns,st,nt->n", gradients, cov, gradients, optimize=True)
-    variance = np.where(variance > HUGE, np.inf, variance)
-    return np.sqrt(np.maximum(variance, 0.0))
+    return np.sqrt(res.fitted.estimate.known.variance(gradients))
 
 
 def _put_together(res: BaseResults, index: pd.Index, made: Array, which: str) -> Prediction:

@@ -53,9 +53,7 @@ def _row_notes(results: BaseResults) -> list[str]:
     designs += [] if results.spec.gate_design is None else [results.spec.gate_design]
     unused = {name: levels for design in designs for name, levels in design.unused.items()}
     for name, levels in unused.items():
-        named = ", ".join(levels[:MOST_NAMED])
-        more = "" if len(levels) <= MOST_NAMED else f" and {len(levels) - MOST_NAMED} more"
-        notes.append(f"Levels of {name} that no row has were dropped: {named}{more}.")
+        notes.append(f"Levels of {name} that no row has were dropped: {some_of([*levels])}.")
     return notes
 
 
@@ -82,16 +80,19 @@ def _doubts(results: BaseResults) -> list[str]:
     notes = []
     remedy = "fewer terms" if results.k == 1 else "a smaller k or fewer terms"
     if estimate.separated:
-        many = len(estimate.separated) > 1
+        terms = separated_terms(results)
+        one = sum(map(len, terms.values())) == 1
         notes.append(
-            f"{_components(estimate.separated)} separated: {'their' if many else 'its'} "
-            "coefficients run off to infinity, and only the log-likelihood means something. Try "
-            f"{remedy}."
+            f"{_components(estimate.separated)} separated: {_run_off(terms)} to infinity, and "
+            f"{'its standard error is' if one else 'their standard errors are'} infinite. What "
+            f"does not involve {'it' if one else 'them'} keeps its standard error. Try {remedy}."
         )
     if estimate.gate_separated:
+        names = _lost_names(results, results.spec.layout.gating_index())
         notes.append(
-            "Concomitants separate the classes: coefficients of the class probabilities run off "
-            "to infinity. Use fewer concomitants."
+            f"Concomitants separate the classes: coefficients of the class probabilities{names} "
+            "run off to infinity, and their standard errors are infinite. What does not involve "
+            "them keeps its standard error. Use fewer concomitants."
         )
     if fitted.binds:
         parts = [response.family for response in results.spec.responses]
@@ -183,7 +184,7 @@ def _undetermined(results: BaseResults) -> list[str]:
     notes = []
     for j, terms in _unknown_terms(results).items():
         whose = "its value means" if len(terms) == 1 else "their values mean"
-        names = " and ".join([", ".join(terms[:-1]), terms[-1]] if terms[1:] else terms)
+        names = some_of(terms)
         notes.append(f"Component {j + 1} has no rows that determine {names}: {whose} nothing.")
     return notes
 
@@ -197,6 +198,52 @@ def _unknown_terms(results: BaseResults) -> dict[int, list[str]]:
     return terms
 
 
+def separated_terms(results: BaseResults) -> dict[int, list[str]]:
+    """Names of the coefficients that run off to infinity, by component from 0."""
+    estimate, index = results.fitted.estimate, results.spec.layout.coef_index()
+    if estimate.cov is None:
+        return {}
+    lost, names = np.isinf(np.diag(estimate.cov)), results.spec.design.terms
+    return {
+        j: [
+            name
+            for i, name in enumerate(names)
+            if index[j, i] >= 0 and lost[index[j, i]] and (j, i) not in estimate.undetermined
+        ]
+        for j in estimate.separated
+    }
+
+
+def _run_off(terms: dict[int, list[str]]) -> str:
+    """Which coefficients run off to infinity, as the beginning of a sentence."""
+    each = {j: some_of(names) for j, names in terms.items() if names}
+    if len(each) == 1:
+        ((j, names),) = each.items()
+        where = "" if len(terms) == 1 else f" in component {j + 1}"
+        if len(terms[j]) == 1:
+            return f"the coefficient of {names}{where} runs off"
+        return f"the coefficients of {names}{where} run off"
+    told = "; ".join(f"{names} in component {j + 1}" for j, names in each.items())
+    return f"coefficients run off ({told})" if told else "coefficients run off"
+
+
+def some_of(names: list[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = len(names) - MOST_NAMED
+    if more > 0:
+        return f"{', '.join(names[:MOST_NAMED])} and {more} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def _lost_names(results: BaseResults, index: NDArray[np.intp]) -> str:
+    """Those of some parameters that have infinite standard errors, in brackets."""
+    cov = results.fitted.estimate.cov
+    names = (
+        [] if cov is None else [results.spec.param_names[i] for i in index if np.isinf(cov[i, i])]
+    )
+    return f" ({some_of(names)})" if names else ""
+
+
 def _more_lost(results: BaseResults) -> NDArray[np.bool_]:
     """Parameters with infinite standard errors that no other note explains."""
     estimate = results.fitted.estimate
@@ -206,6 +253,10 @@ def _more_lost(results: BaseResults) -> NDArray[np.bool_]:
     index = results.spec.layout.coef_index()
     for j, i in estimate.undetermined:
         lost[index[j, i]] = False
+    for j in estimate.separated:
+        lost[index[j][index[j] >= 0]] = False
+    if estimate.gate_separated:
+        lost[results.spec.layout.gating_index()] = False
     return np.asarray(lost)
 
 

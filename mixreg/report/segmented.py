@@ -105,7 +105,9 @@ class Segmented(Plotted):
         Returns
         -------
         DataFrame
-            By component and term: wtp, std err (delta method), z, P>|z|, bounds.
+            By component and term: wtp, std err (delta method), z, P>|z|, bounds. Where a
+            coefficient runs off to infinity, as that of a brand nobody in the component buys,
+            the standard error is infinite, and z is NaN; other terms keep theirs.
 
         Examples
         --------

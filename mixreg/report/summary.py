@@ -14,6 +14,7 @@ from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
+from mixreg.inference.covariance import Uncertainty
 from mixreg.report.base_results import BaseResults
 from mixreg.report.notes import notes_of
 
@@ -246,9 +247,7 @@ def _scale_columns(results: BaseResults) -> pd.DataFrame:
     values, errors = scale.to_numpy(), np.full(scale.shape, np.nan)
     index = results.spec.layout.scale_index()
     if results.fitted.estimate.cov is not None and index.size:
-        cov = results.fitted.estimate.finite_cov
-        errors = values * np.sqrt(np.maximum(cov[index, index], 0.0))
-        errors = np.where(errors > 1e100, np.inf, errors)
+        errors = values * results.bse.to_numpy()[index]
     if isinstance(scale, pd.Series):
         return pd.DataFrame({"scale": values, "scale_se": errors}, results.components)
     return scale.join(pd.DataFrame(errors, scale.index, [f"{name}_se" for name in scale]))
@@ -282,13 +281,11 @@ def _counts(results: BaseResults) -> tuple[Array, Array] | None:
     beliefs, estimate = results.fitted.beliefs, results.fitted.estimate
     if beliefs is None or estimate.mean_field is None or beliefs.gating.shape[-1]:
         return None
-    slopes, gate = results.fitted.tally.slopes, results.spec.layout.gating_index()
-    inner = np.ix_(gate, gate)
+    lines = _weight_slopes(results)
     after, before = (
-        np.einsum("ij,jl,il->i", slopes, cov[inner], slopes)
-        for cov in (estimate.finite_cov, estimate.mean_field)
+        known.variance(lines) for known in (estimate.known, Uncertainty.of(estimate.mean_field))
     )
-    wider = np.divide(after, before, out=np.ones(len(slopes)), where=before > 0)
+    wider = np.divide(after, before, out=np.ones(len(lines)), where=before > 0)
     total, share = beliefs.counts.sum(), beliefs.weights
     counts = np.maximum((total + 1) / np.maximum(wider, 1e-300) - 1, 1e-3)
     return share * counts, (1 - share) * counts
@@ -299,13 +296,17 @@ def weight_errors(results: BaseResults) -> Array:
     counts = _counts(results)
     if counts is not None and len(counts[0]) > 1:
         return np.asarray(beta(*counts).std())
-    estimate, slopes = results.fitted.estimate, results.fitted.tally.slopes
-    if estimate.cov is None:
-        return np.full(len(slopes), np.nan)
-    gate = results.spec.layout.gating_index()
-    inner = estimate.finite_cov[np.ix_(gate, gate)]
-    errors = np.sqrt(np.maximum(np.einsum("ij,jl,il->i", slopes, inner, slopes), 0.0))
-    return np.where(errors > 1e100, np.inf, errors)
+    if results.fitted.estimate.cov is None:
+        return np.full(len(results.fitted.tally.slopes), np.nan)
+    return np.asarray(np.sqrt(results.fitted.estimate.known.variance(_weight_slopes(results))))
+
+
+def _weight_slopes(results: BaseResults) -> Array:
+    """Derivatives of the average weights in all parameters."""
+    slopes, layout = results.fitted.tally.slopes, results.spec.layout
+    lines = np.zeros((len(slopes), layout.size))
+    lines[:, layout.gating_index()] = slopes
+    return lines
 
 
 def _gate_tables(results: BaseResults, alpha: float, width: int) -> list[SimpleTable]:

@@ -11,6 +11,7 @@ from mixreg.report.base_results import BaseResults
 from mixreg.report.html.contrasts import CLEAR, Contrast, contrasts, gate_contrasts, level_contrast
 from mixreg.report.html.effects import Effect, effects, signed
 from mixreg.report.html.markup import Html, listed, tag
+from mixreg.report.notes import separated_terms, some_of
 from mixreg.report.plots.profile_plot import distances
 from mixreg.report.plots.style import COLOURS
 from mixreg.report.segments import SegmentProfile, segments
@@ -166,7 +167,9 @@ def _doubts(res: BaseResults, segment: Segment) -> list[str]:
     if j in fitted.suspects:
         found.append("Small and tight: chance may explain this segment.")
     if j in fitted.estimate.separated:
-        found.append("Its coefficients run off to infinity: only their signs mean something.")
+        names = some_of(separated_terms(res)[j])
+        told = "run off to infinity: only their signs mean something"
+        found.append(f"Coefficients of {names} {told}.")
     if segment.number and segment.size == 0:
         found.append("Nobody is assigned to it: its members are likelier elsewhere.")
     return found

@@ -99,11 +99,11 @@ def _contrast(res: BaseResults, component: int, term: int) -> Contrast:
 
 def in_errors(res: BaseResults, line: Array) -> float:
     """A linear function of the parameters over its standard error; NaN if that is not known."""
-    cov = res.fitted.estimate.cov
-    used = np.flatnonzero(line)
-    if cov is None or not np.isfinite(cov[np.ix_(used, used)]).all():
+    if res.fitted.estimate.cov is None:
         return float("nan")
-    variance = float(line[used] @ cov[np.ix_(used, used)] @ line[used])
+    variance = float(res.fitted.estimate.known.variance(line[None])[0])
+    if not np.isfinite(variance):
+        return float("nan")
     value = float(line @ res.fitted.estimate.vector)
     if variance > 0:
         return value / float(np.sqrt(variance))
