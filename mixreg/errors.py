@@ -44,7 +44,7 @@ class FileFormatError(InputError):
 
 
 class ConvergenceWarning(UserWarning):
-    """A fit stopped before it converged, or its objective fell.
+    """A fit stopped before it converged, or its objective fell; or chains did not converge.
 
     Examples
     --------
