@@ -668,8 +668,9 @@ def test_chains_that_disagree_are_told():
     words = r"effective number of draws is \d+ for \w+, and should be at least 200.*more of draws="
     with pytest.warns(ConvergenceWarning, match=words) as told:
         res.sample(30, 2, tune=5, **short)
-    assert len(told) == 1
-    assert told[0].filename == __file__
+    # Others may warn of other things.
+    (own,) = (each for each in told if each.category is ConvergenceWarning)
+    assert own.filename == __file__
 
 
 def drawn(coef: np.ndarray, diverging: np.ndarray | None = None) -> Any:
