@@ -10,6 +10,7 @@ from mixreg.errors import (
     InputWarning,
     InterpretationWarning,
     NotAvailableError,
+    NotInstalledError,
 )
 from mixreg.estimators.priors import Priors
 from mixreg.files.load import load
@@ -33,6 +34,7 @@ __all__ = [
     "MixReg",
     "MixRegResults",
     "NotAvailableError",
+    "NotInstalledError",
     "Priors",
     "Selection",
     "TensorStart",

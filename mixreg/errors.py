@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 PACKAGE = str(Path(__file__).parent)
@@ -44,7 +47,7 @@ class FileFormatError(InputError):
 
 
 class ConvergenceWarning(UserWarning):
-    """A fit stopped before it converged, or its objective fell.
+    """A fit stopped before it converged, or its objective fell; or chains did not converge.
 
     Examples
     --------
@@ -124,6 +127,17 @@ class NotAvailableError(AttributeError):
     """
 
 
+class NotInstalledError(ImportError):
+    """A package that is not part of every installation is needed, with the line that installs it.
+
+    Examples
+    --------
+    >>> from mixreg import NotInstalledError
+    >>> issubclass(NotInstalledError, ImportError)
+    True
+    """
+
+
 class AlignmentError(ValueError):
     """Components of draws cannot be told apart, so label switching cannot be undone.
 
@@ -152,6 +166,73 @@ class ClusterError(RuntimeError):
     >>> issubclass(ClusterError, RuntimeError)
     True
     """
+
+
+@contextmanager
+def needs(what: str, packages: str, extra: str | None = None, instead: str = "") -> Iterator[None]:
+    """Import what an extra brings, or say how to get it.
+
+    Parameters
+    ----------
+    what : str
+        What needs them, with its verb, as "plots need".
+    packages : str
+        What is missing, as one says it.
+    extra : str or None
+        The extra that brings them; None if none does, and they are installed by their name.
+    instead : str
+        Another way, which needs nothing.
+
+    Raises
+    ------
+    NotInstalledError
+
+    Examples
+    --------
+    >>> from mixreg.errors import needs
+    >>> try:
+    ...     with needs("this needs", "no-such-package"):
+    ...         import no_such_package
+    ... except ImportError as error:
+    ...     print(error)
+    this needs no-such-package, which is not installed; try: python -m pip install "no-such-package"
+    """
+    try:
+        yield
+    except ImportError as error:
+        # pandas says in words of its own that a module was not found.
+        absent = isinstance(error, ModuleNotFoundError) or isinstance(
+            error.__cause__, ModuleNotFoundError
+        )
+        why = "which is not installed" if absent else f"which cannot be imported ({error})"
+        raise NotInstalledError(
+            f"{what} {packages}, {why}; try: {install_line(packages, extra)}{instead}"
+        ) from error
+
+
+def install_line(packages: str, extra: str | None = None) -> str:
+    """The command that installs what an extra brings.
+
+    It names the packages themselves, so that it works wherever mixreg came from: an index,
+    a clone or a file.
+
+    Examples
+    --------
+    >>> from mixreg.errors import install_line
+    >>> install_line("great-tables")
+    'python -m pip install "great-tables"'
+    """
+    wanted = packages.replace(" and ", " ").split()
+    if extra is not None:
+        marker = re.compile(rf"""^([^;]+);.*\bextra\s*==\s*['"]{extra}['"]""")
+        try:
+            known = metadata.requires("mixreg") or []
+        except metadata.PackageNotFoundError:
+            # The package is on the path without having been installed.
+            known = []
+        found = [match.group(1).strip() for match in map(marker.match, known) if match]
+        wanted = found or wanted
+    return " ".join(["python -m pip install", *(f'"{each}"' for each in wanted)])
 
 
 def nearest(name: object, known: Iterable[object], what: str = "columns are") -> str:

@@ -455,6 +455,35 @@ def test_log_likelihoods_are_those_of_groups():
     assert_allclose(float(found.log_likelihood["y"].sum()), res.llf, rtol=1e-10)
 
 
+@quick
+@pytest.mark.parametrize(("prefix", "groups"), [("", True), ("mix_", True), ("", False)])
+def test_rows_and_groups_have_names(prefix, groups):
+    y, exog = two_lines()
+    table = pd.DataFrame(exog, index=[f"row {i}" for i in range(80)])
+    who = np.array([f"shop {i}" for i in range(20)])[np.arange(80) % 20]
+    options = {"groups": who} if groups else {}
+    with pm.Model() as built:
+        ppl.MixtureRegression("y", table, k=2, observed=y, prefix=prefix, **options)
+        prior = pm.sample_prior_predictive(3, random_seed=1)
+    row, group = prefix + "row", prefix + "group" if groups else prefix + "row"
+    for each in (prior.prior_predictive, prior.observed_data):
+        assert each["y"].dims[-1] == row
+        assert list(each[row].to_numpy()) == list(table.index)
+    posterior = {name: prior.prior[name].to_numpy() for name in prior.prior.data_vars}
+    dims = {name: prior.prior[name].dims[2:] for name in posterior}
+    labels = {name: list(each) for name, each in built.coords.items() if each is not None}
+    data = draws_of({"posterior": (posterior, dims)}, labels)
+    with built:
+        data = pm.compute_log_likelihood(data, progressbar=False)
+        drawn = pm.sample_posterior_predictive(data, progressbar=False, random_seed=2)
+    assert drawn.posterior_predictive["y"].dims == ("chain", "draw", row)
+    for named in (ppl.name_dims(data, built), ppl.classify(data, built)):
+        found = named.log_likelihood
+        assert found["y"].dims == ("chain", "draw", group)
+        assert list(found[group].to_numpy()) == list(who[:20] if groups else table.index)
+        assert_allclose(found["y"], data.log_likelihood["y"])
+
+
 # Classes
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, NotInstalledError, needs
 
 # Files beyond this are read piece by piece, not into memory.
 LARGE_BYTES = 200_000_000
@@ -55,14 +55,20 @@ def write_table(frame: pd.DataFrame, path: str | None) -> None:
     kind = _kind(path)
     if not Path(path).absolute().parent.is_dir():
         raise InputError(f"there is no folder for {path!r}; make it first")
-    if kind == ".parquet":
-        frame.to_parquet(path, index=False)
-    elif kind == ".feather":
-        frame.to_feather(path)
-    elif kind in EXCEL:
-        frame.to_excel(path, index=False)
-    else:
-        frame.to_csv(path, index=False, sep="\t" if ".tsv" in Path(path).suffixes else ",")
+    with needs(f"writing {path!r} needs", *_package(kind)):
+        if kind == ".parquet":
+            frame.to_parquet(path, index=False)
+        elif kind == ".feather":
+            frame.to_feather(path)
+        elif kind in EXCEL:
+            frame.to_excel(path, index=False)
+        else:
+            frame.to_csv(path, index=False, sep="\t" if ".tsv" in Path(path).suffixes else ",")
+
+
+def _package(kind: str) -> tuple[str, str]:
+    """What reads and writes a kind of file, and the extra that brings it."""
+    return ("openpyxl", "excel") if kind in EXCEL else ("pyarrow", "frames")
 
 
 def _kind(path: str) -> str:
@@ -90,15 +96,10 @@ def _read(source: Any, kind: str, name: str, sep: str | None, encoding: str | No
 
 def _binary(source: Any, kind: str, name: str) -> pd.DataFrame:
     read = {".parquet": pd.read_parquet, ".feather": pd.read_feather}.get(kind, pd.read_excel)
-    package, extra = ("openpyxl", "excel") if kind in EXCEL else ("pyarrow", "frames")
     try:
-        return read(source)
-    except ImportError as error:
-        raise InputError(
-            f"reading {name} needs {package}, which is not installed; try: pip install "
-            f"'mixreg[{extra}]'"
-        ) from error
-    except MemoryError:
+        with needs(f"reading {name} needs", *_package(kind)):
+            return read(source)
+    except (MemoryError, NotInstalledError):
         raise
     except Exception as error:  # each format has errors of its own
         reason = " ".join(str(error).split())

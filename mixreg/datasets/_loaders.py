@@ -24,6 +24,9 @@ def tonedata() -> pd.DataFrame:
     the stretched overtone, ``tuned = stretchratio``. With three components the best optimum is
     hard to find.
 
+    From the R package mixtools, under its licence, GPL-2.0-or-later: measurements of one
+    experiment, of a dissertation.
+
     References
     ----------
     Cohen, E. A. (1980). Inharmonic tone perception. PhD thesis, Stanford University.
@@ -60,6 +63,9 @@ def co2() -> pd.DataFrame:
     With so few rows the likelihood has many optima, some of them spurious: a component that
     explains a handful of rows almost exactly.
 
+    From the R package mixtools, under its licence, GPL-2.0-or-later: published figures of
+    countries.
+
     References
     ----------
     Hurn, M., Justel, A. and Robert, C. P. (2003). Estimating mixtures of regressions. Journal
@@ -90,6 +96,11 @@ def npreg() -> pd.DataFrame:
         - ``id1``: 100 groups of 2 rows of the same class, categorical
         - ``id2``: 50 groups of 4 rows of the same class, categorical
 
+    Notes
+    -----
+    From the R package flexmix, under its licence, GPL-2.0-or-later: artificial, drawn by its
+    `ExNPreg(100)`.
+
     References
     ----------
     Leisch, F. (2004). FlexMix: a general framework for finite mixture models and latent class
@@ -118,6 +129,11 @@ def cheese() -> pd.DataFrame:
         - ``VOLUME``: units sold
         - ``DISP``: share of the trade with an in-store display, between 0 and 1
         - ``PRICE``: price in US dollars
+
+    Notes
+    -----
+    From the R package bayesm, under its licence, GPL-2.0-or-later: an author of the article, who
+    is the author of the package, put them there.
 
     References
     ----------
@@ -148,6 +164,9 @@ def fabricfault() -> pd.DataFrame:
     -----
     The counts vary more than a Poisson regression on ``log(Length)`` allows. Two components
     that share the slope, or that take ``log(Length)`` as an offset, are enough.
+
+    From the R package flexmix, under its licence, GPL-2.0-or-later: counts in Bissell
+    (1972).
 
     References
     ----------
@@ -200,6 +219,9 @@ def nmes1988() -> pd.DataFrame:
     The National Medical Expenditure Survey. Poisson mixtures of ``visits`` tell people who
     seldom see a physician from those who often do.
 
+    From the R package AER, under its licence, GPL-2.0-only or GPL-3.0-only: answers to a survey of
+    the United States government on public use tapes, in the extract of the article.
+
     References
     ----------
     Deb, P. and Trivedi, P. K. (1997). Demand for medical care by the elderly: a finite mixture
@@ -249,6 +271,9 @@ def camera() -> pd.DataFrame:
     none are 0. A coefficient divided by minus that of ``price`` is what respondents of a
     segment would pay.
 
+    From the R package bayesm, under its licence, GPL-2.0-or-later: an author of the article, who
+    is the author of the package, put them there.
+
     References
     ----------
     Allenby, G., Brazell, J., Howell, J. and Rossi, P. (2014). Economic valuation of product
@@ -280,6 +305,8 @@ def sim_p1_k3() -> pd.DataFrame:
     Intercepts -2, 0, 2 and slopes 1, -1, 0.5 for classes 1, 2, 3; noise with standard
     deviation 0.3.
 
+    Simulated for mixreg, and under its licence, MIT.
+
     Examples
     --------
     >>> from mixreg import datasets
@@ -300,6 +327,10 @@ def sim_p2_k2() -> pd.DataFrame:
         - ``y``: response
         - ``x1``, ``x2``: regressors
         - ``z``: true class, 1 or 2
+
+    Notes
+    -----
+    Simulated for mixreg, and under its licence, MIT.
 
     Examples
     --------

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mixreg.errors import NotAvailableError
 from mixreg.estimators.expectation import Posterior
-from mixreg.ppl.compat import check_posterior, with_groups
+from mixreg.ppl.compat import check_posterior, dataset_of, group_names, with_groups
 from mixreg.ppl.draws import CHUNK
 from mixreg.ppl.likelihood import with_offset
-from mixreg.ppl.located import AtDraws, at_draws, located
+from mixreg.ppl.located import AtDraws, Located, at_draws, located
 from mixreg.ppl.mixed import Mixed
 from mixreg.ppl.names import row_labels
 from mixreg.sources import Source, per_unit
@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 
 # The group of ArviZ data, and probabilities of all draws that are kept in it at most.
 CLASSES, MOST_KEPT = "classes", 40_000_000
+# Groups of ArviZ data with responses.
+RESPONSES = ("observed_data", "posterior_predictive", "prior_predictive", "predictions")
 
 
 def classify(data: Any, model: Any) -> Any:
@@ -38,10 +40,10 @@ def classify(data: Any, model: Any) -> Any:
     Returns
     -------
     InferenceData or DataTree
-        A copy with a group `classes`: `probability` of each row or group, averaged over
-        draws, its `label`, and `probability_by_draw`; with groups also
-        `row_probability`, `row_label` and `row_group`, the number of its group, if rows are
-        in memory.
+        A copy with the names of `name_dims`, and a group `classes`: `probability` of
+        each row or group, averaged over draws, its `label`, and `probability_by_draw`;
+        with groups also `row_probability`, `row_label` and `row_group`, the number of its
+        group, if rows are in memory.
         Averages over draws mean something if components keep their numbers: see
         `mixreg.ppl.align`, which makes them anew.
 
@@ -63,6 +65,7 @@ def classify(data: Any, model: Any) -> Any:
     ('row', 'class')
     """
     posterior, found = check_posterior(data), located(model)
+    data = _named(data, found)
     names = [variable.name for variable in found.needed()]
     draws = {name: _draws_first(posterior[name]) for name in names if name in posterior}
     at = at_draws(found, draws)
@@ -77,6 +80,60 @@ def classify(data: Any, model: Any) -> Any:
     labelled = {"chain": posterior["chain"], "draw": posterior["draw"]}
     table = class_table(mixed, one.mean(axis=0), probability, labelled)
     return with_groups(data, {CLASSES: table})
+
+
+def name_dims(data: Any, model: Any) -> Any:
+    """Name the dimensions of a mixture's log densities and responses.
+
+    PyMC has one list of dimensions for a variable. In a mixture with groups, responses
+    run along the rows and log densities along the groups, and so
+    `pymc.compute_log_likelihood` leaves the latter without a name.
+
+    Parameters
+    ----------
+    data : InferenceData or DataTree
+        Of PyMC, with any groups.
+    model : pymc Model
+        With one `MixtureRegression`, or made by `MixReg.to_pymc`.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        A copy. Log-likelihoods have the dimension `group`, or `row` without groups, with labels;
+        responses that were observed or drawn have `row`.
+
+    Examples
+    --------
+    >>> import numpy as np, pymc as pm
+    >>> from mixreg import MixReg, ppl
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.standard_normal((60, 1))
+    >>> y = 3.0 * x[:, 0] * np.tile([-1, 1], 30) + 0.3 * rng.standard_normal(60)
+    >>> model = MixReg(y, x, k=2, groups=np.arange(60) % 20).to_pymc()
+    >>> data = ppl.fit(model).data
+    >>> with model:
+    ...     data = pm.compute_log_likelihood(data, progressbar=False)
+    >>> ppl.name_dims(data, model)["log_likelihood"]["y"].dims
+    ('chain', 'draw', 'group')
+    """
+    return _named(data, located(model))
+
+
+def _named(data: Any, found: Located) -> Any:
+    name, parts, prefix = found.term.name, found.mixed.parts, found.mixed.prefix
+    by_row = (prefix + "row", parts.index)
+    units = by_row if parts.groups is None else (prefix + "group", parts.groups)
+    wanted = dict.fromkeys(RESPONSES, by_row) | {"log_likelihood": units}
+    changed = {}
+    for group in group_names(data) & set(wanted):
+        table, (dim, labels) = dataset_of(data, group), wanted[group]
+        if name not in table or not table[name].dims:
+            continue
+        old = table[name].dims[-1]
+        if old != dim and table.sizes[old] == len(labels):
+            bare = table.drop_vars(old, errors="ignore")
+            changed[group] = bare.rename({old: dim}).assign_coords({dim: row_labels(labels)})
+    return with_groups(data, changed)
 
 
 def _draws_first(values: Any) -> Array:

@@ -14,9 +14,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
-from mixreg.errors import InputError, NotAvailableError
-
-INSTALL = "pip install 'mixreg[bayes]'"
+from mixreg.errors import InputError, needs
 
 Variables = Mapping[str, Any]
 Dimensions = Mapping[str, Sequence[str]]
@@ -24,26 +22,16 @@ Dimensions = Mapping[str, Sequence[str]]
 
 def arviz() -> Any:
     """Import ArviZ, or say how to get it."""
-    try:
-        with _quiet_import():
-            import arviz as az
-    except ImportError as error:
-        raise NotAvailableError(
-            f"this needs ArviZ, which is not installed; try: {INSTALL}"
-        ) from error
+    with needs("this needs", "ArviZ", "bayes"), _quiet_import():
+        import arviz as az
     return az
 
 
 def pymc() -> tuple[Any, Any]:
     """Import PyMC and PyTensor, or say how to get them."""
-    try:
-        with _quiet_import():
-            import pymc as pm
-            import pytensor.tensor as pt
-    except ImportError as error:
-        raise NotAvailableError(
-            f"this needs PyMC, which is not installed; try: {INSTALL}"
-        ) from error
+    with needs("this needs", "PyMC", "bayes"), _quiet_import():
+        import pymc as pm
+        import pytensor.tensor as pt
     return pm, pt
 
 

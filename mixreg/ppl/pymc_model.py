@@ -70,11 +70,9 @@ def add_mixture(
     if at.offset is not None:
         inputs, signature = [*inputs, at.offset], signature + ",(m)"
     variable = MixtureVariable(mixed, signature=signature + "->(n)").responses(inputs)
-    dims = None
-    if parts.groups is None:
-        # Log densities are those of groups, where there are some: not along the rows.
-        add_coords(model, prefix, {"row": row_labels(parts.index)})
-        dims = (prefix + "row",)
+    add_coords(model, prefix, {"row": row_labels(parts.index)})
+    # Log densities are those of groups, where there are some; `name_dims` says so.
+    dims = (prefix + "row",)
     label = _free_name(model, parts.endog_names) if name is None else name
     return model.register_rv(variable, label, observed=observed(parts), dims=dims)
 

@@ -83,7 +83,7 @@ class Sampled(Segmented):
     def sample(
         self,
         draws: int = 1000,
-        chains: int = 2,
+        chains: int = 4,
         seed: int = 0,
         *,
         tune: int = 1000,
@@ -94,7 +94,9 @@ class Sampled(Segmented):
     ) -> Any:
         """Sample the posterior with PyMC, and return ArviZ data.
 
-        Chains start at the fit, and label switching is undone against it.
+        Chains start around the fit, further apart than the standard errors say, and label
+        switching is undone against it. Then R-hat, effective numbers of draws and divergences
+        are checked, and a `ConvergenceWarning` says what is wrong and what to try.
 
         Parameters
         ----------
@@ -108,13 +110,14 @@ class Sampled(Segmented):
         likelihood : {"graph", "sweep"}
             As in `MixReg.to_pymc`.
         **options
-            Passed on to `pymc.sample`, as `nuts_sampler="nutpie"`.
+            Passed on to `pymc.sample`, as `nuts_sampler="nutpie"` or `target_accept=0.95`;
+            `compute_convergence_checks=False` leaves out the checks. One chain has no R-hat.
 
         Examples
         --------
         >>> from mixreg import MixReg, datasets
         >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
-        >>> data = res.sample(draws=20, tune=20, chains=1, likelihood="sweep")
+        >>> data = res.sample(20, 1, tune=20, compute_convergence_checks=False)
         >>> dict(data.posterior["coef"].sizes)
         {'chain': 1, 'draw': 20, 'component': 2, 'term': 2}
         """

@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import Any
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, needs
 from mixreg.reading import listing
 from mixreg.reading.kinds import plain_type
 from mixreg.reading.pieces import Csv, Ipc, Parquet, Piece, Scanned, scan_with
@@ -26,12 +26,8 @@ def is_dataset(data: Any) -> bool:
 
 def opened(data: Any) -> list[Piece]:
     """The files that data stand for, in order."""
-    try:
+    with needs("reading files needs", "pyarrow", "frames"):
         import pyarrow.dataset  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "reading files needs pyarrow, which is not installed; try: pip install 'mixreg[frames]'"
-        ) from error
     if is_dataset(data):
         return _of_dataset(data)
     if is_query(data):

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pandas as pd
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, needs
 from mixreg.reading.kinds import plain_type
 
 KINDS = {
@@ -116,10 +116,5 @@ class TableWriter:
 
 
 def _need_arrow() -> None:
-    try:
+    with needs("writing a table needs", "pyarrow", "frames"):
         import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "writing a table needs pyarrow, which is not installed; try: pip install "
-            "'mixreg[frames]'"
-        ) from error

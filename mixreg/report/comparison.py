@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, needs
 from mixreg.report.base_results import BaseResults
 from mixreg.report.tidy import point_estimates, tidy
 
@@ -188,13 +188,8 @@ class Comparison:
         >>> type(compare(*fits).to_great_table()).__name__
         'GT'
         """
-        try:
+        with needs("this table needs", "great-tables", instead=", or use to_html()"):
             from great_tables import GT
-        except ImportError as error:
-            raise ImportError(
-                "this table needs great-tables, which is not installed; try: pip install "
-                "great-tables, or use to_html()"
-            ) from error
         frame, labels, spans = self._flat()
         made = GT(frame, rowname_col="term", groupname_col="part").cols_label(**labels)
         for fit, columns in spans.items():

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, needs
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.base_results import BaseResults
 from mixreg.report.changes import levels_of
@@ -37,14 +37,9 @@ def predicted(res: BaseResults, rows: NewRows, vector: Array, which: str) -> Arr
 
 def marginal_model(res: BaseResults, data: Any, which: str) -> Any:
     """An object for marginaleffects; see `MixRegResults.to_marginaleffects`."""
-    try:
+    with needs("this needs", "marginaleffects", instead=", or use res.margins()"):
         import polars as pl
         from marginaleffects.classes.model import ModelAbstract, ModelVault
-    except ImportError as error:
-        raise ImportError(
-            "this needs the package marginaleffects, which is not installed; try: pip install "
-            "marginaleffects, or use res.margins()"
-        ) from error
     res.spec.check_one_response("to_marginaleffects")
     if which not in ("mean", "component"):
         raise InputError(f"which={which!r} is unknown; use 'mean' or 'component'")

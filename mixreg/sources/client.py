@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from mixreg.errors import ClusterError, NotAvailableError
+from mixreg.errors import ClusterError, NotAvailableError, needs
 from mixreg.sources.base import added
 
 # Seconds after which somebody who waits looks whether the cluster is still there ...
@@ -131,7 +131,8 @@ class Cluster:
 
 def connected() -> Cluster:
     """The cluster of the client that is there; if there is none, processes of this machine."""
-    import distributed
+    with needs("Dask DataFrames need", "distributed", "dask"):
+        import distributed
 
     try:
         return Cluster(distributed.get_client())

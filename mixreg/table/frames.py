@@ -8,12 +8,13 @@ an Arrow type is said once, for all of them and for pandas columns of Arrow type
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, needs
 
 # Integers and booleans with missing values: floats would round large numbers that name groups.
 NULLABLE = {
@@ -72,9 +73,8 @@ def read(
     if data is None or isinstance(data, OWN):
         return data
     try:
-        table = _arrow(data, lambda columns: _wanted(columns, names, by_place))
-    except ImportError as error:
-        raise _not_installed(data) from error
+        with _needs_arrow(data):
+            table = _arrow(data, lambda columns: _wanted(columns, names, by_place))
     except InputError:
         raise
     except OSError as error:
@@ -114,10 +114,8 @@ def column(value: Any, name: Any = "", levels: bool = True) -> Any:
         return _series(value.array.__arrow_array__(), name, levels).set_axis(value.index)
     if value is None or isinstance(value, (*OWN, pd.DataFrame)) or not is_column(value):
         return value
-    try:
+    with _needs_arrow(value):
         import pyarrow as pa
-    except ImportError as error:
-        raise _not_installed(value) from error
     stream = hasattr(value, "__arrow_c_stream__")
     chunks = pa.chunked_array(value if stream else [pa.array(value)])
     series = _series(chunks, name, levels)
@@ -289,8 +287,6 @@ def _check_type(kind: Any, name: Any) -> None:
         )
 
 
-def _not_installed(data: Any) -> ImportError:
+def _needs_arrow(data: Any) -> AbstractContextManager[None]:
     kind = f"{type(data).__module__.split('.')[0]} {type(data).__name__}"
-    return ImportError(
-        f"reading a {kind} needs pyarrow, which is not installed; try: pip install 'mixreg[frames]'"
-    )
+    return needs(f"reading a {kind} needs", "narwhals and pyarrow", "frames")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, needs
 
 Array = NDArray[np.float64]
 
@@ -63,12 +63,8 @@ def look(component: Any) -> Look:
 
 def pyplot() -> Any:
     """Matplotlib, which is imported only when something is drawn."""
-    try:
+    with needs("plots need", "matplotlib", "plot"):
         from matplotlib import pyplot as found
-    except ImportError as error:
-        raise ImportError(
-            "plots need matplotlib, which is not installed; try: pip install 'mixreg[plot]'"
-        ) from error
     return found
 
 
