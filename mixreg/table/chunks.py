@@ -141,7 +141,7 @@ class ChunkMaker:
         assert design.left is not None
         assert design.right is not None
         names = design.left_columns | design.right_columns
-        own = plain(frame[[name for name in frame.columns if name in names]])
+        own = plain(frame[[name for name in frame.columns if name in names]], design.codes)
         kept = without_missing(own)
         if self.missing == "raise":
             refuse_missing(missing_counts(own), int((~kept).sum()))

@@ -8,7 +8,10 @@ makes them anew when it is used.
 from __future__ import annotations
 
 import importlib
+import re
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
@@ -23,12 +26,24 @@ from patsy.desc import Term
 from patsy.design_info import DesignInfo, FactorInfo, SubtermInfo
 from patsy.eval import EvalEnvironment, EvalFactor
 
-from mixreg.errors import InputError, nearest
-from mixreg.table.columns import names_in
+from mixreg.errors import MOST_LISTED, InputError, nearest
+from mixreg.table.columns import (
+    NUMBER,
+    bare_name,
+    is_switch,
+    names_in,
+    uses_of,
+)
 from mixreg.table.functions import written_with_np
+from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
 
+# What evaluating an expression raises where columns do not fit; patsy lets it through where
+# transforms learn, and where columns are put together.
+UNFIT = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
+# What patsy says of a level that it has not learnt.
+UNSEEN = re.compile(r"observation with value (.*) does not match any of the expected")
 KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
 
 
@@ -175,13 +190,37 @@ class Recipe:
 
     def apply(self, frame: pd.DataFrame) -> Array:
         """The columns of a table without missing values."""
-        try:
-            made = patsy.build_design_matrices([self.info], frame, NA_action=KEEP_MISSING)[0]
-        except patsy.PatsyError as error:
-            if "outermost knots" in str(error):
-                raise InputError(self._beyond_knots()) from error
-            raise formula_error(error, tuple(frame.columns)) from error
-        return np.asarray(made, dtype=float)
+        with evaluation(tuple(frame.columns)):
+            try:
+                made = patsy.build_design_matrices([self.info], frame, NA_action=KEEP_MISSING)[0]
+            except (patsy.PatsyError, *UNFIT) as error:
+                message = self._misfit(error, frame)
+                if message is not None:
+                    raise InputError(message) from error
+                raise
+            return np.asarray(made, dtype=float)
+
+    def _misfit(self, error: Exception, frame: pd.DataFrame) -> str | None:
+        """Why new data do not fit what was learnt; None if that is not known."""
+        if "outermost knots" in str(error):
+            return self._beyond_knots()
+        unseen = UNSEEN.search(str(error))
+        code = code_of(error)
+        for factor in self.factors:
+            if unseen is not None and factor.code == code:
+                return _unseen(factor, unseen[1])
+        for factor in self.factors:
+            name = bare_name(factor.code)
+            used = {name} if name else {n for n, use, _ in uses_of(factor.code) if use == NUMBER}
+            for each in sorted(used & set(frame.columns)) if factor.kind == "numerical" else ():
+                if not pd.api.types.is_numeric_dtype(frame[each].dtype) or is_switch(frame[each]):
+                    kind = pd.api.types.infer_dtype(frame[each])
+                    return (
+                        f"new data have {kind} values in column {each!r}, which held numbers in "
+                        f"the data of the fit; turn them into numbers, as with "
+                        f"pd.to_numeric(data[{each!r}])"
+                    )
+        return None
 
     def _beyond_knots(self) -> str:
         """Where splines that do not go beyond their knots have them."""
@@ -265,26 +304,53 @@ def _subterm(subterm: Subterm, made: list[Any]) -> Any:
     return SubtermInfo([made[i] for i in subterm.factors], contrasts, subterm.columns)
 
 
+@contextmanager
+def evaluation(columns: tuple[Any, ...]) -> Iterator[None]:
+    """Say in plain words why patsy could not make columns; `columns` are those of the table."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (patsy.PatsyError, *UNFIT) as error:
+        raise formula_error(error, columns) from error
+
+
+def _unseen(factor: Factor, value: str) -> str:
+    """Say that new data have a level that the data of the fit had not."""
+    levels = [plain_value(level) for level in factor.levels or ()]
+    known = ", ".join(map(repr, levels[:MOST_LISTED]))
+    more = f" and {len(levels) - MOST_LISTED} more" if len(levels) > MOST_LISTED else ""
+    name = bare_name(factor.code)
+    what = f"column {name!r}" if name else f"{factor.code!r}"
+    return (
+        f"new data have the level {value} of {what}, which the data of the fit had not; levels are "
+        f"{known}{more}. Give the rows one of these levels, leave them out, or fit with rows of "
+        "that level"
+    )
+
+
 def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
     """Say in plain words why patsy could not read a formula."""
     cause = error.__cause__ or error
     text = str(cause).split("\n")[0]
     message = f"the formula cannot be evaluated: {text}"
     if isinstance(cause, NameError) and columns:
-        return _absent(getattr(cause, "name", None) or "", _code_of(error), columns)
+        return _absent(getattr(cause, "name", None) or "", code_of(error), columns)
     if isinstance(cause, TypeError) and "ufunc" in text:
-        code = repr(_code_of(error)) if _code_of(error) else "the formula"
+        code = repr(code_of(error)) if code_of(error) else "the formula"
         message = (
             f"{code} takes numbers of a column that holds text, or something else that is no "
             f"number ({text}); look at data.dtypes, and turn the column into numbers, as with "
             "pd.to_numeric(data['column'], errors='coerce')"
         )
+    if "no attribute 'dtype'" in text:
+        message = "a term of the formula was numeric in some rows, and is none in others"
     if "levels" in text or "categor" in text.lower():
         message += "; new data must have the categories the model was fitted with"
     return InputError(message)
 
 
-def _code_of(error: Exception) -> str:
+def code_of(error: Exception) -> str:
     """The piece of a formula that an error is about; empty if that is not known."""
     origin = getattr(error, "origin", None)
     return "" if origin is None else str(origin.code[origin.start : origin.end])

@@ -13,6 +13,7 @@ from mixreg.errors import InputError
 from mixreg.families import Family
 from mixreg.sources.block import Block
 from mixreg.table import frames
+from mixreg.table.columns import as_numbers
 from mixreg.table.table import Table, refuse_missing
 from mixreg.table.units import Units, column, make_units, plain_value, present
 
@@ -99,10 +100,7 @@ def numbers(name: str, values: Any, table: Table) -> Array | None:
     """A numeric column at the rows that were kept."""
     if values is None:
         return None
-    try:
-        out = np.asarray(values, dtype=float)[table.kept]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not numeric ({error})") from error
+    out = as_numbers(values, name)[table.kept]
     bad = np.flatnonzero(~np.isfinite(out))
     if bad.size:
         raise InputError(f"{name} is infinite in row {plain_value(table.index[bad[0]])!r}")

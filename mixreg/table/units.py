@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError, nearest
 from mixreg.table import frames
-from mixreg.table.columns import without_mask
+from mixreg.table.columns import as_numbers, without_mask
 
 Array = NDArray[np.float64]
 
@@ -195,7 +195,7 @@ def make_units(
 
     With `sets`, rows of one set are contiguous within their group.
     """
-    weight = None if weights is None else _check_weights(np.asarray(weights)[kept], index)
+    weight = None if weights is None else _check_weights(weights[kept], index)
     if groups is None:
         return Units(None, None, None, weight)
     codes, labels = pd.factorize(without_mask(groups[kept]))
@@ -218,10 +218,7 @@ def plain_value(value: Any) -> Any:
 
 
 def _check_weights(weight: Any, index: pd.Index) -> Array:
-    try:
-        weight = np.asarray(weight, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"weights are not numeric ({error}); give numbers >= 0") from error
+    weight = as_numbers(weight, "weights", "give numbers >= 0")
     bad = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if bad.size:
         row = plain_value(index[bad[0]])
