@@ -272,7 +272,10 @@ def _taken(values: pd.Series, uses: set[str]) -> pd.Series | None:
     name, dtype = values.name, values.dtype
     if is_switch(values):
         # As a category, and in arithmetic with numbers, yes and no stay what they are.
-        return as_floats(values) if uses <= {NUMBER, COUNT} | LEARNING else None
+        if uses <= {NUMBER, COUNT} | LEARNING:
+            return as_floats(values)
+        odd = pd.api.types.is_object_dtype(dtype) and not values.isna().any()
+        return values.astype(bool) if odd else None  # ~ of objects is that of whole numbers
     if isinstance(dtype, (pd.PeriodDtype, pd.DatetimeTZDtype)):
         return values.astype(object) if uses == {LEVEL} else None  # patsy knows no such types
     kind = dtype.kind if isinstance(dtype, np.dtype) else "O"
@@ -313,6 +316,26 @@ def _is_beyond(values: pd.Series) -> bool:
         return False
     low, high = values.min(), values.max()
     return bool(not pd.isna(low) and (int(low) < -EXACT or int(high) > EXACT))
+
+
+def in_64_bits(frame: pd.DataFrame, query: str) -> pd.DataFrame:
+    """A table whose numbers have 64 bits where a query names them; if it multiplies, as floats.
+
+    Arithmetic of smaller numbers would wrap around.
+    """
+    named = {one or other for one, other in re.findall(r"`([^`]+)`|(\w+)", query)}
+    once = frame.columns.drop_duplicates(keep=False)
+    changes = {}
+    for name, dtype in frame.dtypes[once].items() if named & set(once) else ():
+        kind = getattr(dtype, "kind", "O")
+        if name not in named or kind not in "iuf" or isinstance(dtype, pd.SparseDtype):
+            continue
+        masked = pd.api.types.is_extension_array_dtype(dtype)
+        if kind == "f" or ("*" in query and not _is_beyond(frame[name])):
+            changes[name] = "Float64" if masked else "float64"
+        elif dtype.itemsize < 8:
+            changes[name] = "Int64" if masked else "int64"
+    return frame.astype(changes) if changes else frame
 
 
 def is_switch(values: pd.Series) -> bool:

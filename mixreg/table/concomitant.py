@@ -196,7 +196,8 @@ def _without_missing(
     if good.any():
         # A transform can make a value missing too.
         columns = () if data is None else frames.columns_of(data)
-        made = np.asarray(_evaluate(formula, frame[good], environment, columns), dtype=float)
+        there = KeptRows(frame, good).columns(frame.columns)
+        made = np.asarray(_evaluate(formula, there, environment, columns), dtype=float)
         if len(made) == good.sum():
             good[np.flatnonzero(good)[np.isnan(made).any(axis=1)]] = False
     return np.asarray(good)

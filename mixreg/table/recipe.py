@@ -8,9 +8,8 @@ makes them anew when it is used.
 from __future__ import annotations
 
 import importlib
-import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -43,7 +42,7 @@ Array = NDArray[np.float64]
 # transforms learn, and where columns are put together.
 UNFIT = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
 # What patsy says of a level that it has not learnt.
-UNSEEN = re.compile(r"observation with value (.*) does not match any of the expected")
+UNSEEN = "does not match any of the expected levels"
 KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
 
 
@@ -204,11 +203,8 @@ class Recipe:
         """Why new data do not fit what was learnt; None if that is not known."""
         if "outermost knots" in str(error):
             return self._beyond_knots()
-        unseen = UNSEEN.search(str(error))
-        code = code_of(error)
-        for factor in self.factors:
-            if unseen is not None and factor.code == code:
-                return _unseen(factor, unseen[1])
+        if UNSEEN in str(error):
+            return self._unseen(frame)
         for factor in self.factors:
             name = bare_name(factor.code)
             used = {name} if name else {n for n, use, _ in uses_of(factor.code) if use == NUMBER}
@@ -220,6 +216,22 @@ class Recipe:
                         f"the data of the fit; turn them into numbers, as with "
                         f"pd.to_numeric(data[{each!r}])"
                     )
+        return None
+
+    def _unseen(self, frame: pd.DataFrame) -> str | None:
+        """Say which levels of which column the data of the fit had not."""
+        for info in self.info.factor_infos.values():
+            made = info.factor.eval(info.state, frame) if info.categories is not None else ()
+            values = pd.unique(np.asarray(getattr(made, "data", made), dtype=object).ravel())
+            new = _listed([each for each in values if each not in set(info.categories or values)])
+            if new:
+                name = bare_name(info.factor.code)
+                return (
+                    f"new data have levels of {f'column {name!r}' if name else info.factor.code} "
+                    f"that the data of the fit had not: {new}. Its levels are "
+                    f"{_listed(info.categories)}. Give the rows one of these, leave them out, or "
+                    "fit with rows of the new levels"
+                )
         return None
 
     def _beyond_knots(self) -> str:
@@ -315,18 +327,10 @@ def evaluation(columns: tuple[Any, ...]) -> Iterator[None]:
         raise formula_error(error, columns) from error
 
 
-def _unseen(factor: Factor, value: str) -> str:
-    """Say that new data have a level that the data of the fit had not."""
-    levels = [plain_value(level) for level in factor.levels or ()]
-    known = ", ".join(map(repr, levels[:MOST_LISTED]))
-    more = f" and {len(levels) - MOST_LISTED} more" if len(levels) > MOST_LISTED else ""
-    name = bare_name(factor.code)
-    what = f"column {name!r}" if name else f"{factor.code!r}"
-    return (
-        f"new data have the level {value} of {what}, which the data of the fit had not; levels are "
-        f"{known}{more}. Give the rows one of these levels, leave them out, or fit with rows of "
-        "that level"
-    )
+def _listed(values: Sequence[Any]) -> str:
+    """Some values as text."""
+    more = f" and {len(values) - MOST_LISTED} more" if len(values) > MOST_LISTED else ""
+    return ", ".join(repr(plain_value(value)) for value in values[:MOST_LISTED]) + more
 
 
 def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
