@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 import mixreg
 from mixreg import InputError, InputWarning, MixReg
 from mixreg.cli import main
+from mixreg.cli.tables import read_table
 from mixreg.reading import files
 from mixreg.sources import per_unit
 from mixreg.sources.tasks import regressors, responses
@@ -430,3 +431,81 @@ def test_numbers_that_come_back_as_something_else_are_named():
     ):
         with pytest.raises(InputError, match=f"new data have {kind} values in column '{name}'"):
             res.predict(data.assign(**{name: values}))
+
+
+# Names of groups
+
+
+def ids(base: int, missing: int = 0) -> pd.Series:
+    """Names of 20 groups of two rows, beyond what floats tell apart."""
+    names = pd.Series([base + i // 2 for i in range(ROWS)], dtype=object)
+    names[ROWS - missing :] = None
+    return names
+
+
+@pytest.mark.parametrize("base", [2**53, 2**60, 2**63 + 10])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_large_names_of_groups_stay_apart_in_files(base, missing, tmp_path):
+    groups = ids(base, missing)
+    kind = "Int64" if base < 2**63 else "UInt64"
+    table = numbers().assign(id=groups.astype(kind))
+    paths = {name: str(tmp_path / f"a.{name}") for name in ("csv", "tsv", "parquet", "feather")}
+    table.to_csv(paths["csv"], index=False)
+    table.to_csv(paths["tsv"], index=False, sep="\t")
+    pl.from_pandas(table).write_parquet(paths["parquet"])
+    pl.from_pandas(table).write_ipc(paths["feather"], compression="uncompressed")
+    wanted = list(dict.fromkeys(groups.dropna()))
+    sources = [table, table.astype({"id": object}), pl.from_pandas(table), *paths.values()]
+    sources += [read_table(path) for path in paths.values()]
+    for source in sources:
+        model = MixReg.from_formula("y ~ w", source, k=1, groups="id")
+        assert model.groups.tolist() == wanted
+        assert model.nobs == ROWS - missing
+    csv, other = read_table(paths["csv"]), read_table(paths["parquet"])
+    assert not csv.id[ROWS - missing :].notna().any()
+    assert not other.id[ROWS - missing :].notna().any()
+
+
+def test_columns_of_large_numbers_and_text_that_are_no_names_stay_what_they_are(tmp_path):
+    table = numbers().assign(
+        x=lambda d: d.x * 1e17,
+        code=["12345678901234567"] * 39 + ["none"],
+        day=pd.Series([20200101120000123] * 39 + [None], dtype="Int64"),
+    )
+    table.to_csv(tmp_path / "a.csv", index=False)
+    found = read_table(str(tmp_path / "a.csv"))
+    assert found.x.dtype == "float64"
+    assert found.code.tolist() == [*["12345678901234567"] * 39, "none"]
+    assert found.day.dropna().eq(20200101120000123).all()
+    assert_array_equal(found.x, table.x)
+
+
+@pytest.mark.parametrize("name", ["groups", "choice_set"])
+def test_floats_that_merge_names_are_refused(name, tmp_path):
+    groups = ids(2**60).astype(float)
+    data = numbers().assign(id=groups, u=[0.0, 1.0] * 20)
+    family = "choice" if name == "choice_set" else "gaussian"
+    path = str(tmp_path / "a.parquet")
+    data.to_parquet(path)
+    message = f"{name} has floats beyond 2\\^53, such as 1152921504606846976"
+    for source in (data, path, pl.from_pandas(data)):
+        with pytest.raises(InputError, match=message):
+            MixReg.from_formula("u ~ w", source, k=1, family=family, **{name: "id"})
+    with pytest.raises(InputError, match=message):
+        MixReg.from_formula("u ~ w", data, k=1, family=family, **{name: groups.to_numpy()})
+    good = data.assign(id=ids(2**60).astype("int64"))
+    res = MixReg.from_formula("u ~ w", good, k=1, family=family, **{name: "id"}).fit()
+    with pytest.raises(InputError, match=message):
+        res.predict(data, "posterior")
+    small = data.assign(id=ids(2**52).astype(float))
+    assert MixReg.from_formula("u ~ w", small, k=1, family=family, **{name: "id"}).nobs == ROWS
+
+
+def test_an_excel_file_keeps_15_digits_so_longer_names_are_refused(tmp_path):
+    path = str(tmp_path / "a.xlsx")
+    for base in (2**60, 2**63 + 10):
+        numbers().assign(id=ids(base, 1)).to_excel(path, index=False)
+        with pytest.raises(InputError, match="groups has floats beyond"):
+            MixReg.from_formula("y ~ w", read_table(path), k=1, groups="id")
+    numbers().assign(id=ids(2**50)).to_excel(path, index=False)
+    assert MixReg.from_formula("y ~ w", read_table(path), k=1, groups="id").ngroups == 20

@@ -259,12 +259,24 @@ def _of_numpy(values: pd.Series) -> pd.Series | None:
     if isinstance(dtype, pd.CategoricalDtype) and isinstance(dtype.categories.dtype, pd.ArrowDtype):
         return values.cat.rename_categories(dtype.categories.tolist())
     if pd.api.types.is_object_dtype(dtype):
-        return pd.to_numeric(values) if pd.api.types.infer_dtype(values) in NUMBERS else None
+        return _of_objects(values) if pd.api.types.infer_dtype(values) in NUMBERS else None
     numeric = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
     if numeric and pd.api.types.is_extension_array_dtype(dtype):
         # Floats would merge large numbers that are names: they wait for what they are taken for.
         return None if _is_beyond(values) else values.astype("float64")
     return None
+
+
+def _of_objects(values: pd.Series) -> pd.Series:
+    """Numbers that are objects; whole ones stay whole where floats would merge them."""
+    found = pd.to_numeric(values)
+    if found.dtype.kind == "f" and (found.abs() >= EXACT).any():
+        for kind in ("Int64", "UInt64"):
+            try:
+                return values.astype(kind)
+            except (TypeError, ValueError, OverflowError):  # fractions, or still larger
+                continue
+    return found
 
 
 def _taken(values: pd.Series, uses: set[str]) -> pd.Series | None:

@@ -15,7 +15,7 @@ from mixreg.sources.block import Block
 from mixreg.table import frames
 from mixreg.table.columns import as_numbers
 from mixreg.table.table import Table, refuse_missing
-from mixreg.table.units import Units, column, make_units, plain_value, present
+from mixreg.table.units import Units, check_names, column, make_units, plain_value, present
 
 Array = NDArray[np.float64]
 
@@ -38,9 +38,12 @@ class RowColumns:
 
     def resolve(self, data: pd.DataFrame | None, namespace: Any) -> RowColumns:
         """Look names up in the data, or in the caller's namespace."""
-        return RowColumns(
-            *(column(f.name, getattr(self, f.name), data, namespace) for f in fields(self))
-        )
+        found = {
+            f.name: column(f.name, getattr(self, f.name), data, namespace) for f in fields(self)
+        }
+        for name in ("groups", "choice_set"):
+            check_names(name, found[name])
+        return RowColumns(**found)
 
     def choose(self, mask: NDArray[np.bool_]) -> RowColumns:
         """Values at some rows."""

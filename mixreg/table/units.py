@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError, nearest
 from mixreg.table import frames
-from mixreg.table.columns import as_numbers, without_mask
+from mixreg.table.columns import EXACT, as_numbers, without_mask
 
 Array = NDArray[np.float64]
 
@@ -114,6 +114,20 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
             f"{name} has another index than data; align it, as with {name}.reindex(data.index)"
         )
     return values
+
+
+def check_names(argument: str, values: Any) -> None:
+    """Refuse floats that name groups and are too large to tell whole numbers apart."""
+    if getattr(getattr(values, "dtype", None), "kind", "O") != "f":
+        return
+    large = np.asarray(values, dtype=float)
+    large = large[np.abs(large) >= EXACT]
+    if len(large):
+        raise InputError(
+            f"{argument} has floats beyond 2^53, such as {large[0]:.0f}, which do not tell whole "
+            "numbers apart, so that groups would be merged; read the column as whole numbers or "
+            "text, as with pd.read_csv(path, dtype={'id': 'Int64'})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
