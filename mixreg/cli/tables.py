@@ -129,7 +129,7 @@ def _beyond(frame: pd.DataFrame, kinds: str) -> list[str]:
             values = values.mask(values == "")  # a missing value beside unsigned ones
             whole = pd.api.types.infer_dtype(values, skipna=True) == "integer"
             values = pd.to_numeric(values.dropna()) if whole else values[:0].astype(float)
-        if (values.abs() > EXACT).any():
+        if float(values.abs().max()) > EXACT:
             found.append(name)
     return found
 
