@@ -509,3 +509,35 @@ def test_an_excel_file_keeps_15_digits_so_longer_names_are_refused(tmp_path):
             MixReg.from_formula("y ~ w", read_table(path), k=1, groups="id")
     numbers().assign(id=ids(2**50)).to_excel(path, index=False)
     assert MixReg.from_formula("y ~ w", read_table(path), k=1, groups="id").ngroups == 20
+
+
+# Advice
+
+
+@pytest.mark.parametrize("shape", ["{:.1f} %", "4.{:03.0f},77", "$ {:.2f}"])
+def test_numbers_as_text_are_no_reason_to_delete_signs(shape):
+    data = numbers().assign(t=[shape.format(each) for each in np.arange(ROWS) // 2 * 3.0])
+    with pytest.warns(
+        InputWarning, match="they look like numbers.*decimal= and thousands="
+    ) as told:
+        MixReg.from_formula("y ~ w + t", data, k=1)
+    assert not any("replace" in str(each.message) or "0-9" in str(each.message) for each in told)
+
+
+def test_a_missing_file_is_answered_with_files_of_data(tmp_path):
+    for name in (".git", ".ci", "_SUCCESS", "notes.md", "sales.csv", "sale.parquet", ".a.csv"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"It has sales\.csv$"):
+        MixReg.from_formula("y ~ x", str(tmp_path / "salse.csv"), k=1)
+    with pytest.raises(InputError, match=r"It has sale\.parquet, sales\.csv$"):
+        MixReg.from_formula("y ~ x", str(tmp_path / "what.feather"), k=1)
+
+
+def test_choices_of_which_no_set_is_whole_are_refused_with_a_category_of_them():
+    data = numbers().assign(u=[1.0, 0.0] * 20, s=np.repeat(np.arange(20), 2))
+    data["x"] = data.x.mask(data.u == 1)
+    asked = {"k": 2, "family": "choice", "choice_set": "s"}
+    with pytest.raises(InputError, match="every choice set has a missing value"):
+        MixReg.from_formula("u ~ x", data, **asked, groups="s", concomitant="~ C(s)")
+    good = MixReg.from_formula("u ~ w", data, **{**asked, "k": 1}, groups="s").fit()
+    assert len(good.predict(data.iloc[:0])) == 0

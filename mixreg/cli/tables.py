@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import importlib.util
 import io
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from mixreg.errors import InputError
+from mixreg.files.container import target_of
 from mixreg.table import frames
 from mixreg.table.columns import EXACT
 
@@ -52,14 +54,34 @@ def read_table(path: str, sep: str | None = None, encoding: str | None = None) -
     return _read(path, kind, repr(path), sep, encoding)
 
 
+def check_table(path: str | None, *taken: str) -> None:
+    """Refuse a file that a table cannot be written to, or that is one of those taken."""
+    if path is None or path == STDIN:
+        return
+    kind = _kind(path)
+    if not Path(path).absolute().parent.is_dir():
+        raise InputError(f"there is no folder for {path!r}; make it first")
+    target_of(path, "new.csv")
+    if os.path.realpath(path) in [os.path.realpath(each) for each in taken if each != STDIN]:
+        raise InputError(f"{path!r} is what is read; name another file for what is written")
+    for module in {".parquet": ["pyarrow"], ".feather": ["pyarrow"]}.get(
+        kind, ["openpyxl"] if kind in EXCEL else []
+    ):
+        if importlib.util.find_spec(module) is None:
+            extra = "excel" if module == "openpyxl" else "frames"
+            raise InputError(
+                f"writing {path!r} needs {module}, which is not installed; try: pip install "
+                f"'mixreg[{extra}]'"
+            )
+
+
 def write_table(frame: pd.DataFrame, path: str | None) -> None:
     """A frame to a file, by its suffix, or as CSV to the standard output."""
     if path is None or path == STDIN:
         frame.to_csv(sys.stdout, index=False)
         return
+    check_table(path)
     kind = _kind(path)
-    if not Path(path).absolute().parent.is_dir():
-        raise InputError(f"there is no folder for {path!r}; make it first")
     if kind == ".parquet":
         frame.to_parquet(path, index=False)
     elif kind == ".feather":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import glob
 import os
 import re
@@ -108,8 +109,16 @@ def _folder(path: str) -> str:
 def _nearby(path: str) -> str:
     """Files that may have been meant."""
     parent = Path(os.path.abspath(path)).parent
-    names = sorted(each.name for each in parent.iterdir())[:5] if parent.is_dir() else []
+    there = [each.name for each in parent.iterdir()] if parent.is_dir() else []
+    data = [name for name in there if name[0] not in "._" and is_data(name)]
+    close = difflib.get_close_matches(Path(path).name, data, n=3)
+    names = close or sorted(data)[:5]
     return f"It has {', '.join(names)}" if names else "Check the path"
+
+
+def is_data(name: str) -> bool:
+    """Whether a file is named as a table is."""
+    return any(re.search(suffix, name.lower()) for suffix in SUFFIXES.values())
 
 
 def _kind(path: str) -> str:

@@ -297,7 +297,7 @@ def _new_sets(sets: Any, groups: Any, n: int) -> NDArray[np.intp]:
     codes = pd.factorize(np.asarray(sets))[0]
     if groups is not None:
         each = pd.factorize(np.asarray(groups))[0]
-        codes = pd.factorize(each * (codes.max() + 1) + codes)[0]
+        codes = pd.factorize(each * (codes.max(initial=0) + 1) + codes)[0]
     return np.asarray(codes, dtype=np.intp)
 
 

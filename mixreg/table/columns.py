@@ -38,6 +38,8 @@ CURES = {
     "complex numbers": "take their parts, as np.real({0}) and np.imag({0})",
 }
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+# Signs of a formula that a message shows.
+MOST_SHOWN = 200
 # Whole numbers up to here are floats too.
 EXACT = 2**53
 
@@ -68,6 +70,13 @@ def names_in(code: str) -> set[str]:
         tree = ast.parse(code, mode="eval")
     except SyntaxError:
         raise _not_python(code) from None
+    except (RecursionError, MemoryError) as error:
+        deep = parse_error(RecursionError())
+        raise InputError(f"the formula has {_short(code)}: {deep}") from error
+    try:
+        list(_uses(tree.body, VALUE, False))
+    except RecursionError as error:
+        raise InputError(f"the formula has {_short(code)}: {parse_error(error)}") from error
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
@@ -95,8 +104,10 @@ def _not_python(code: str) -> InputError:
     )
 
 
-def parse_error(error: patsy.PatsyError) -> str:
+def parse_error(error: Exception) -> str:
     """What patsy says of a formula, in one line."""
+    if not isinstance(error, patsy.PatsyError):  # as patsy says it of too many brackets
+        return "its parts are nested too deeply, or too many; make columns of some of them"
     return str(error).split("\n")[0].rstrip(". ") + (
         ". A column whose name has spaces or signs, or is a word such as class, is written "
         "Q('name')"
@@ -107,6 +118,11 @@ def bare_name(code: str) -> str | None:
     """The column that a piece of a formula is, if it is nothing else."""
     found = re.fullmatch(r"""([^\W\d]\w*)|Q\((['"])(.*)\2\)""", code.strip())
     return None if found is None else found[1] or found[3]
+
+
+def _short(formula: str) -> str:
+    """A formula in a message, which is one line."""
+    return repr(formula if len(formula) <= MOST_SHOWN else f"{formula[:MOST_SHOWN]}...")
 
 
 def codes_of(formula: str) -> list[str]:
@@ -188,8 +204,10 @@ def formula_names(formula: str) -> tuple[set[str], set[str]]:
     refuse_signs("formula", formula)
     try:
         described = patsy.ModelDesc.from_formula(formula)
-    except patsy.PatsyError as error:
-        raise InputError(f"formula {formula!r} cannot be read: {parse_error(error)}") from error
+    except (patsy.PatsyError, RecursionError, AssertionError) as error:
+        raise InputError(
+            f"formula {_short(formula)} cannot be read: {parse_error(error)}"
+        ) from error
     _warn_of_powers(formula)
     if not described.lhs_termlist:
         raise InputError(

@@ -146,7 +146,7 @@ def names_of(formula: str) -> set[str]:
     refuse_signs("concomitant", formula)
     try:
         described = patsy.ModelDesc.from_formula(formula)
-    except patsy.PatsyError as error:
+    except (patsy.PatsyError, RecursionError, AssertionError) as error:
         raise InputError(f"concomitant={formula!r} cannot be read: {parse_error(error)}") from error
     if described.lhs_termlist:
         raise InputError(f"concomitant={formula!r} has a left side; write it as '~ age + income'")

@@ -132,8 +132,10 @@ def _warn_of_numbers(name: Any, code: str, levels: Sequence[Any]) -> None:
     shown = f"such as {alike[0]!r}" + ("" if odd is None else f", and {odd!r}")
     warn(
         f"column {name!r} is text, so it becomes a category with {len(levels)} levels, but they "
-        f"look like numbers ({shown}). Turn it into numbers, as with pd.to_numeric(data[{name!r}]"
-        f".str.replace(r'[^0-9.-]', '', regex=True)); if it is a category, write C({code})",
+        f"look like numbers ({shown}). Read it as numbers: decimal= and thousands= of pd.read_csv "
+        "say which signs stand before decimals and between thousands, as decimal=',' and "
+        "thousands='.'; signs of money and of per cent have to be taken out first. If it is a "
+        f"category, write C({code})",
         InputWarning,
     )
 

@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 # What evaluating an expression raises where columns do not fit; patsy lets it through where
 # transforms learn, and where columns are put together.
-UNFIT = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError)
+UNFIT = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, RecursionError)
 # What patsy says of a level that it has not learnt.
 UNSEEN = "does not match any of the expected levels"
 KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
@@ -345,7 +345,7 @@ def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
         message = (
             f"{code} takes numbers of a column that holds text, or something else that is no "
             f"number ({text}); look at data.dtypes, and turn the column into numbers, as with "
-            "pd.to_numeric(data['column'], errors='coerce')"
+            "pd.to_numeric(data['column']), which names what is none"
         )
     if "no attribute 'dtype'" in text:
         message = "a term of the formula was numeric in some rows, and is none in others"
