@@ -111,8 +111,9 @@ def _nearby(path: str) -> str:
     parent = Path(os.path.abspath(path)).parent
     there = [each.name for each in parent.iterdir()] if parent.is_dir() else []
     data = [name for name in there if name[0] not in "._" and is_data(name)]
-    close = difflib.get_close_matches(Path(path).name, data, n=3)
-    names = close or sorted(data)[:5]
+    wanted = Path(path).name
+    alike = {name: difflib.SequenceMatcher(None, name, wanted).ratio() for name in data}
+    names = sorted(data, key=lambda name: (-alike[name], name))[:5]
     return f"It has {', '.join(names)}" if names else "Check the path"
 
 
