@@ -280,3 +280,23 @@ def test_names_that_are_no_files(data, tmp_path):
 def test_nothing_is_left_beside_the_file(data, tmp_path):
     make(data)[0].fit(n_init=1, checkpoint=tmp_path / "fit.ckpt")
     assert [path.name for path in tmp_path.iterdir()] == ["fit.ckpt"]
+
+
+def test_a_checkpoint_that_cannot_be_written_does_not_end_the_fit(data, tmp_path, monkeypatch):
+    model, options = make(data)
+    path = tmp_path / "fit.ckpt"
+    calls = []
+
+    def full(*args):
+        calls.append(1)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal, "write_file", full)
+    monkeypatch.setattr(journal, "EVERY", 0.0)
+    monkeypatch.setattr(journal, "SPARE", 0.0)
+    with pytest.warns(UserWarning, match="cannot be written .No space left on device.") as told:
+        res = model.fit(**options, checkpoint=path)
+    assert len(calls) > 1
+    assert len([each for each in told if "checkpoint" in str(each.message)]) == 1
+    assert same(res, model.fit(**options))
+    assert not path.exists()

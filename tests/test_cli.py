@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -283,6 +284,89 @@ def test_predictions_go_to_a_file_or_are_printed(capsys, tmp_path, tones):
 def test_a_bad_fit_is_told_in_one_line(arguments, message, capsys, tones):
     assert main(["fit", *(tones if each == "DATA" else each for each in arguments)]) == 2
     assert message in last_line(capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--save", "no/such/folder/fit"], "there is no folder no/such/folder; make it first"),
+        (["--save", "HERE"], "is a folder; name a file in it"),
+        (["--labels", "HERE/a.xlsx"], "says no format; end it in .parquet, .feather"),
+        (["--labels", "no/such/a.csv"], "there is no folder no/such"),
+        (["--plot", "HERE/a.exe"], "ends in no format of pictures; end it in .png, .pdf or .svg"),
+        (["--plot", "no/such/a.png"], "there is no folder"),
+        (["--report", "no/such/a.html"], "there is no folder"),
+        (["--labels", "DATA"], "would take the place of the data"),
+        (["--save", "HERE/a", "--report", "HERE/./a"], "would take the place of --save"),
+    ],
+)
+def test_files_to_write_are_looked_at_before_the_fit(
+    options, message, capsys, tones, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(MixReg, "fit", lambda *args, **more: pytest.fail("it was fitted"))
+    folder = str(tmp_path)
+    options = [tones if each == "DATA" else each.replace("HERE", folder) for each in options]
+    before = Path(tones).read_text(encoding="utf-8")
+    assert main(["fit", tones, TONES, "-k", "2", *options]) == 2
+    assert message in last_line(capsys)
+    assert Path(tones).read_text(encoding="utf-8") == before
+    assert os.listdir(tmp_path) == ["tones.csv"]
+
+
+def test_a_prediction_looks_at_its_file_first(capsys, tones, tmp_path, monkeypatch):
+    fit = str(tmp_path / "fit")
+    assert main(["fit", tones, TONES, "-k", "2", "--save", fit, "--quiet"]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr("mixreg.cli.fitting.load", lambda path: pytest.fail("it was read"))
+    for out, message in (
+        ("a.exe", "is of no known format"),
+        ("no/such/a.csv", "there is no folder"),
+        (tones, "is what is read"),
+    ):
+        assert main(["predict", fit, tones, "-o", out]) == 2
+        assert message in last_line(capsys)
+
+
+def test_a_file_that_cannot_be_written_loses_neither_the_output_nor_other_files(
+    capsys, tones, tmp_path, monkeypatch
+):
+    def full(self, path):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(mixreg.MixRegResults, "save", full)
+    labels = tmp_path / "labels.csv"
+    call = ["fit", tones, TONES, "-k", "2", "--save", str(tmp_path / "a"), "--labels", str(labels)]
+    assert main([*call, "--quiet"]) == 2
+    out, err = capsys.readouterr()
+    assert "Mixture of Linear Regressions" in out
+    assert err == f"mixreg: {tmp_path / 'a'}: No space left on device\n"
+    assert len(pd.read_csv(labels)) == 150
+
+
+def test_who_stops_reading_the_output_still_gets_the_files(tones, tmp_path):
+    fit = tmp_path / "fit"
+    command = [sys.executable, "-m", "mixreg", "fit", tones, TONES, "-k", "1", "--save", str(fit)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    process.stdout.close()
+    assert process.wait(timeout=120) == 0
+    assert mixreg.load(fit).k == 1
+
+
+@pytest.mark.parametrize(
+    "side",
+    [
+        " + ".join(["stretchratio"] * 3000),
+        "(" * 300 + "stretchratio" + ")" * 300,
+        "I(" + "-" * 3000 + "stretchratio)",
+        "I(" + " + ".join(["stretchratio"] * 1500) + ")",
+        "np.abs(" * 150 + "stretchratio" + ")" * 150,
+    ],
+    ids=["terms", "brackets", "signs", "sum", "calls"],
+)
+def test_a_formula_that_is_nested_too_deeply(side, capsys, tones):
+    for formula in ([f"tuned ~ {side}"], [TONES, "--concomitant", f"~ {side}"]):
+        assert main(["fit", tones, *formula, "-k", "2"]) == 2
+        assert "nested too deeply" in last_line(capsys)
 
 
 def test_bad_files_are_told_in_one_line(capsys, tmp_path, tones):

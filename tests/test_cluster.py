@@ -416,3 +416,16 @@ def test_without_a_client_processes_are_started_and_closed(monkeypatch):
 def test_draws_are_those_of_rows_in_memory(name):
     near, there = both(table_of(name), CASES[name])
     assert_allclose(there.simulate(3).to_numpy(), near.simulate(3).to_numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "float16"])
+def test_numbers_of_few_bits_are_floats_of_64_in_partitions(kind):
+    rng = np.random.default_rng(0)
+    x = rng.permutation(np.repeat([1, 3, 4, 50, 90, 100], 8)).astype(float)
+    data = pd.DataFrame({"y": rng.standard_normal(48), "x": x, "z": rng.integers(1, 9, 48)})
+    formula = "y ~ I(x**2) + I(x * 1000) + np.sqrt(x) + C(z > 4)"
+    found, wanted = (
+        MixReg.from_formula(formula, each, k=1).fit().params
+        for each in (far(data.astype({"x": kind}), 2), data)
+    )
+    assert_allclose(found, wanted, rtol=1e-9)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 # `np` is what formulas name: they are looked up here.
@@ -12,12 +16,15 @@ import pandas as pd
 import patsy
 
 from mixreg.cli.as_json import as_json
-from mixreg.cli.tables import read_table, write_table
+from mixreg.cli.tables import STDIN, check_table, read_table, write_table
 from mixreg.errors import FileFormatError, InputError, nearest
+from mixreg.files.container import target_of
 from mixreg.files.formulas import check_code
 from mixreg.files.load import load
 from mixreg.model import MixReg
 from mixreg.reading.files import Files
+from mixreg.reading.writing import TableWriter
+from mixreg.report.plots.style import pyplot
 from mixreg.results import MixRegResults
 from mixreg.selection import Selection, select_k
 from mixreg.table.columns import formula_names
@@ -52,13 +59,18 @@ def run_fit(asked: Namespace) -> None:
             **declared,
         )
         results = selection.best
-    _keep(asked, results, selection)
+    try:
+        _print(asked, results, selection)
+    finally:  # who reads the output may have seen enough of it
+        _keep(asked, results, selection)
+
+
+def _print(asked: Namespace, results: MixRegResults, selection: Selection | None) -> None:
     if asked.json:
         print(as_json(results, selection))
-        return
-    if selection is not None:
-        print(f"{selection}\n")
-    print(results.summary())
+    else:
+        print("" if selection is None else f"{selection}\n\n", results.summary(), sep="")
+    sys.stdout.flush()
 
 
 def _fit(asked: Namespace, data: Any, k: int, declared: dict[str, Any]) -> MixRegResults:
@@ -71,19 +83,61 @@ def _check_options(asked: Namespace, ks: list[int]) -> None:
     """Refuse what cannot be done before anything is read or fitted."""
     if len(ks) > 1 and asked.method != "em":
         raise InputError(f"--method {asked.method} is for one k; with -k {asked.k} leave it out")
+    _check_outputs(asked)
+
+
+def _check_outputs(asked: Namespace) -> None:
+    """Refuse files that cannot be written, or that would take the place of one another."""
+    given = {name: getattr(asked, name) for name in ("save", "labels", "report", "plot")}
+    given = {name: path for name, path in given.items() if path is not None}
+    taken = {} if asked.data == STDIN else {os.path.realpath(asked.data): f"the data {asked.data}"}
+    for name, path in given.items():
+        target = target_of(path, f"segments.{name}")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise InputError(f"--{name} {path} cannot be written; name another file")
+        other = taken.setdefault(os.path.realpath(path), f"--{name}")
+        if other != f"--{name}":
+            raise InputError(f"--{name} {path} would take the place of {other}; name another file")
+    if asked.labels is not None:
+        TableWriter(asked.labels)
+    if asked.plot is not None:
+        _check_picture(asked.plot)
+    if asked.report is not None:
+        pyplot()
+
+
+def _check_picture(path: str) -> None:
+    """Refuse a picture of a format that matplotlib does not know."""
+    pyplot()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    suffix = Path(path).suffix.lower().lstrip(".")
+    if suffix and suffix not in known:
+        raise InputError(
+            f"--plot {path} ends in no format of pictures; end it in .png, .pdf or .svg (known are "
+            f"{', '.join(known)})"
+        )
 
 
 def _keep(asked: Namespace, results: MixRegResults, selection: Selection | None) -> None:
-    """Write the files that were asked for."""
-    if asked.save is not None:
-        results.save(asked.save)
-    if asked.labels is not None:
-        results.write_labels(asked.labels)
-    if asked.report is not None:
-        results.report(asked.report, selection=selection)
-    if asked.plot is not None:
-        drawn = _plot(results, selection)
-        drawn.savefig(asked.plot, bbox_inches="tight")
+    """Write the files that were asked for: each of them, even if another cannot be written."""
+    write: dict[str, Callable[[str], Any]] = {
+        "save": results.save,
+        "labels": results.write_labels,
+        "report": lambda path: results.report(path, selection=selection),
+        "plot": lambda path: _plot(results, selection).savefig(path, bbox_inches="tight"),
+    }
+    failed = []
+    for name, how in write.items():
+        path = getattr(asked, name)
+        try:
+            if path is not None:
+                how(path)
+        except Exception as error:
+            failed.append(error)
+    if failed:
+        raise failed[0]
 
 
 def _plot(results: MixRegResults, selection: Selection | None) -> Any:
@@ -139,6 +193,8 @@ def _refused(code: str, reason: str, columns: frozenset[str]) -> InputError:
             f"the formula names {what!r}, which is not a column of data"
             f"{nearest(what, sorted(columns))}"
         )
+    if "nested" in reason or "too many" in reason:
+        return InputError(f"{reason}; make columns of parts of it")
     return InputError(
         f"the formula has {what!r}; here it may have columns, arithmetic, comparisons, patsy's "
         "functions, as C(x), and numpy's, as np.log(x)"
@@ -147,6 +203,7 @@ def _refused(code: str, reason: str, columns: frozenset[str]) -> InputError:
 
 def run_predict(asked: Namespace) -> None:
     """Label and predict the rows of a table by a fit in a file."""
+    check_table(asked.out, asked.data, asked.model)
     results = load(asked.model)
     data = read_table(asked.data, asked.sep, asked.encoding)
     found = results.assign(data) if asked.which == "assign" else results.predict(data, asked.which)

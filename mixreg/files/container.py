@@ -207,6 +207,8 @@ def target_of(path: Any, example: str) -> Path:
         raise InputError(f"there is no folder {target.parent}; make it first")
     if target.is_dir():
         raise InputError(f"path={str(path)!r} is a folder; name a file in it, as {example!r}")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"nothing can be written to folder {target.parent}; name another one")
     return target
 
 

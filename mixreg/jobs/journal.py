@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixreg.errors import FileFormatError
+from mixreg.errors import FileFormatError, warn
 from mixreg.estimators.loop import Run, StopReason
 from mixreg.files.container import write_file
 from mixreg.files.trees import packed
@@ -215,6 +215,7 @@ class Journal:
     def __init__(self, path: Path, kept: Checkpoint) -> None:
         self.path, self.kept = path, kept
         self._next, self._due, self._written = 0, 0.0, True
+        self._failed = False  # a warning is given once
 
     def runs(
         self, start: Parameters, make: Callable[[], list[Run]], at_once: bool = False
@@ -247,7 +248,17 @@ class Journal:
     def write(self) -> None:
         """Write the file, in one step."""
         begin = time.perf_counter()
-        write_file(self.path, packed(self.kept))
+        try:
+            write_file(self.path, packed(self.kept))
+        except OSError as error:
+            if not self._failed:
+                warn(
+                    f"the checkpoint {self.path} cannot be written ({error.strerror or error}); "
+                    "the fit goes on, and tries again. If it is cut short, the same call begins "
+                    "where the file stands",
+                    UserWarning,
+                )
+            self._failed = True
         end = time.perf_counter()
         self._due, self._written = end + max(EVERY, SPARE * (end - begin)), True
 

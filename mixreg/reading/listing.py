@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import glob
 import os
 import re
@@ -108,8 +109,17 @@ def _folder(path: str) -> str:
 def _nearby(path: str) -> str:
     """Files that may have been meant."""
     parent = Path(os.path.abspath(path)).parent
-    names = sorted(each.name for each in parent.iterdir())[:5] if parent.is_dir() else []
+    there = [each.name for each in parent.iterdir()] if parent.is_dir() else []
+    data = [name for name in there if name[0] not in "._" and is_data(name)]
+    wanted = Path(path).name
+    alike = {name: difflib.SequenceMatcher(None, name, wanted).ratio() for name in data}
+    names = sorted(data, key=lambda name: (-alike[name], name))[:5]
     return f"It has {', '.join(names)}" if names else "Check the path"
+
+
+def is_data(name: str) -> bool:
+    """Whether a file is named as a table is."""
+    return any(re.search(suffix, name.lower()) for suffix in SUFFIXES.values())
 
 
 def _kind(path: str) -> str:

@@ -268,12 +268,20 @@ class Csv:
         import pyarrow as pa
 
         types: dict[str, Any] = {}
+        tried: set[str] = set()
         while True:
             try:
                 with closing(self._reader(names, types)) as reader:
                     types = {name: reader.schema.field(name).type for name in names}
-                    self._rows = sum(batch.num_rows for batch in reader)
-                return types
+                    beyond, self._rows = set(), 0
+                    for batch in reader:
+                        beyond |= _beyond(batch)
+                        self._rows += batch.num_rows
+                if not beyond - tried:
+                    return types
+                # Arrow tries no unsigned numbers, and floats would merge groups.
+                types |= dict.fromkeys(beyond - tried, pa.uint64())
+                tried |= beyond
             except pa.ArrowInvalid as error:
                 found = re.match(r"In CSV column #(\d+):.*conversion error", str(error))
                 if found is None:
@@ -361,10 +369,22 @@ def _cut(batches: Iterable[Any], size: int) -> Iterator[Any]:
             yield batch.slice(start, size)
 
 
+def _beyond(batch: Any) -> set[str]:
+    """Columns of floats with a value from 2^63 on."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = [field.name for field in batch.schema if pa.types.is_float64(field.type)]
+    largest = {name: pc.max(batch.column(name)).as_py() for name in names}
+    return {name for name, value in largest.items() if value is not None and value >= 2**63}
+
+
 def _next_type(kind: Any) -> Any:
     """What Arrow tries after a type that did not fit."""
     import pyarrow as pa
 
+    if kind == pa.uint64():
+        return pa.float64()
     made = [pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"), pa.timestamp("s")]
     made += [pa.timestamp("ns"), pa.float64(), pa.string(), pa.binary()]
     return made[made.index(kind) + 1] if kind in made else made[0]

@@ -26,7 +26,7 @@ from mixreg.table.design import Design
 from mixreg.table.prepared import prepared
 from mixreg.table.responses import OneResponse, Response, side_by_side
 from mixreg.table.rows import check_range, in_sets
-from mixreg.table.units import make_units, plain_value
+from mixreg.table.units import check_names, make_units, plain_value
 
 Array = NDArray[np.float64]
 
@@ -209,6 +209,8 @@ def new_rows(res: BaseResults, new: Any, columns: dict[str, Any], which: str) ->
         exposure = find("exposure", response)
         part.offset = _new_offset(find("offset", response), exposure, rows.index)
     groups, sets = find("groups"), find("choice_set")
+    check_names("groups", groups)
+    check_names("choice_set", sets)
     if spec.family.takes_sets:
         rows.sets = _new_sets(sets, groups, len(rows))
         groups = sets if groups is None else groups
@@ -295,7 +297,7 @@ def _new_sets(sets: Any, groups: Any, n: int) -> NDArray[np.intp]:
     codes = pd.factorize(np.asarray(sets))[0]
     if groups is not None:
         each = pd.factorize(np.asarray(groups))[0]
-        codes = pd.factorize(each * (codes.max() + 1) + codes)[0]
+        codes = pd.factorize(each * (codes.max(initial=0) + 1) + codes)[0]
     return np.asarray(codes, dtype=np.intp)
 
 

@@ -16,6 +16,7 @@ from mixreg.families import Family
 from mixreg.mixture.layout import Layout
 from mixreg.sources import Source
 from mixreg.sources.block import Block
+from mixreg.table.columns import in_64_bits
 from mixreg.table.design import Design
 from mixreg.table.units import plain_value
 
@@ -233,9 +234,10 @@ def subset_mask(frame: pd.DataFrame, subset: Any) -> NDArray[np.bool_]:
         raise InputError(f"subset={subset!r} is not known; use a query, a mask or row labels")
     if text is not None:
         try:
-            subset = frame.eval(text)
+            subset = in_64_bits(frame, text).eval(text)
         except Exception as error:
-            raise InputError(f"subset={text!r} cannot be evaluated: {error}") from error
+            hint = "; write ** for a power" if "^" in text else ""
+            raise InputError(f"subset={text!r} cannot be evaluated: {error}{hint}") from error
         if isinstance(getattr(subset, "dtype", None), pd.BooleanDtype):
             subset = subset.fillna(False)  # as with NaN: what is missing meets no condition
     same_rows = isinstance(subset, pd.Series) and len(subset) == len(frame)

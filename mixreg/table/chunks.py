@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import patsy
 from numpy.typing import NDArray
 
 from mixreg.errors import InputError
@@ -21,6 +22,7 @@ from mixreg.table.concomitant import check_concomitants
 from mixreg.table.design import Design, successes, yes_no_columns
 from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, make, without_missing
+from mixreg.table.recipe import UNFIT
 from mixreg.table.responses import Asked, Given, side_by_side
 from mixreg.table.rows import RowColumns, chosen_rows, declare, whole_sets
 from mixreg.table.table import Table, finish_part, missing_counts, refuse_missing
@@ -141,7 +143,7 @@ class ChunkMaker:
         assert design.left is not None
         assert design.right is not None
         names = design.left_columns | design.right_columns
-        own = plain(frame[[name for name in frame.columns if name in names]])
+        own = plain(frame[[name for name in frame.columns if name in names]], design.codes)
         kept = without_missing(own)
         if self.missing == "raise":
             refuse_missing(missing_counts(own), int((~kept).sum()))
@@ -152,14 +154,14 @@ class ChunkMaker:
         rows = KeptRows(own, kept, yes_no_columns(own, set(design.left_columns)))
         try:
             left, x = make(design.left.info, design.right.info, rows)
-        except ValueError as error:
+        except (patsy.PatsyError, *UNFIT) as error:
             raise InputError(_level_error(error, rows)) from error
         y, trials = successes(left, rows.index)
         table = Table(x, y, rows.index, kept, trials)
         return finish_part(table, design.terms, design.response, self.missing)
 
 
-def _level_error(error: ValueError, rows: KeptRows) -> str:
+def _level_error(error: Exception, rows: KeptRows) -> str:
     first, last = rows.index[0], rows.index[-1]
     text = str(error).split("\n")[0]
     return f"rows {first} to {last} of the data do not fit the formula ({text})"

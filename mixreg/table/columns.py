@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import patsy
 from numpy.typing import NDArray
+from patsy.parse_formula import parse_formula
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, InputWarning, warn
 from mixreg.table import frames
+from mixreg.table.functions import NUMPY
 
 Array = NDArray[np.float64]
 
@@ -33,6 +38,30 @@ CURES = {
     "complex numbers": "take their parts, as np.real({0}) and np.imag({0})",
 }
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
+# Signs of a formula that a message shows.
+MOST_SHOWN = 200
+# Whole numbers up to here are floats too.
+EXACT = 2**53
+
+# What a formula takes a column for: a value as it is; a level, inside of C(), or a whole number
+# there that arithmetic keeps whole; a number; what a function of the user's is given; yes and no.
+# The name of one of patsy's functions that learn from numbers is one more.
+VALUE, LEVEL, COUNT, NUMBER, GIVEN, SWITCH = "value", "level", "count", "number", "given", "switch"
+KEEP_WHOLE = (ast.Add, ast.Sub, ast.FloorDiv, ast.Mod)
+SWITCHES = (ast.BitAnd, ast.BitOr)
+# Methods of columns that look at values as they are.
+BY_VALUE = frozenset({"astype", "isin", "map", "replace", "eq", "ne", "cat", "str"})
+# Patsy's functions that learn from numbers.
+LEARNING = frozenset({"bs", "cr", "cc", "te", "center", "standardize", "scale"})
+# Signs that are another thing in R or in arithmetic than in Python, and what to write.
+SIGNS = {
+    "^": (
+        "a power in R, but a bitwise XOR in Python; write I({left} ** {right}) for a power, "
+        "(a + b)**2 for interactions, and I(a != b) for an exclusive or"
+    ),
+    "<<": "a shift of bits; write I({left} * 2 ** {right})",
+    ">>": "a shift of bits; write I({left} // 2 ** {right})",
+}
 
 
 def names_in(code: str) -> set[str]:
@@ -41,6 +70,13 @@ def names_in(code: str) -> set[str]:
         tree = ast.parse(code, mode="eval")
     except SyntaxError:
         raise _not_python(code) from None
+    except (RecursionError, MemoryError) as error:
+        deep = parse_error(RecursionError())
+        raise InputError(f"the formula has {_short(code)}: {deep}") from error
+    try:
+        list(_uses(tree.body, VALUE, False))
+    except RecursionError as error:
+        raise InputError(f"the formula has {_short(code)}: {parse_error(error)}") from error
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
@@ -68,8 +104,10 @@ def _not_python(code: str) -> InputError:
     )
 
 
-def parse_error(error: patsy.PatsyError) -> str:
+def parse_error(error: Exception) -> str:
     """What patsy says of a formula, in one line."""
+    if not isinstance(error, patsy.PatsyError):  # as patsy says it of too many brackets
+        return "its parts are nested too deeply, or too many; make columns of some of them"
     return str(error).split("\n")[0].rstrip(". ") + (
         ". A column whose name has spaces or signs, or is a word such as class, is written "
         "Q('name')"
@@ -82,15 +120,33 @@ def bare_name(code: str) -> str | None:
     return None if found is None else found[1] or found[3]
 
 
-def refuse_times(formula: str, frame: pd.DataFrame) -> None:
-    """Refuse dates, durations and complex numbers that a formula has as they are."""
+def _short(formula: str) -> str:
+    """A formula in a message, which is one line."""
+    return repr(formula if len(formula) <= MOST_SHOWN else f"{formula[:MOST_SHOWN]}...")
+
+
+def codes_of(formula: str) -> list[str]:
+    """The factors of a formula, each once."""
     described = patsy.ModelDesc.from_formula(formula)
     terms = [*described.lhs_termlist, *described.rhs_termlist]
-    for code in dict.fromkeys(factor.code for term in terms for factor in term.factors):
+    return list(dict.fromkeys(factor.code for term in terms for factor in term.factors))
+
+
+def refuse_times(formula: str, frame: pd.DataFrame) -> None:
+    """Refuse dates, durations and complex numbers that a formula has as they are.
+
+    Complex numbers are for functions alone that make real ones of them.
+    """
+    for code in codes_of(formula):
         name = bare_name(code)
         kind = None if name not in frame.columns else _odd_kind(frame[name])
         if kind is not None:
             raise InputError(f"column {name!r} holds {kind}; {CURES[kind].format(code)}")
+        direct = {name for name, _, called in uses_of(code) if not called}
+        for name in sorted(direct & set(frame.columns)):
+            if _odd_kind(frame[name]) == "complex numbers":
+                cure = CURES["complex numbers"].format(name)
+                raise InputError(f"column {name!r} holds complex numbers; {cure}")
 
 
 def _odd_kind(values: pd.Series) -> str | None:
@@ -102,35 +158,57 @@ def _odd_kind(values: pd.Series) -> str | None:
     return KINDS.get(getattr(values.dtype, "kind", "O"))
 
 
-def refuse_bars(argument: str, formula: str) -> None:
-    """Refuse '|' outside of function calls, where R's formulas have groups.
+def refuse_signs(argument: str, formula: str) -> None:
+    """Refuse signs that have another meaning in R's formulas.
 
-    Patsy would take it for Python's operator, and fit a bitwise or.
+    They are '^' and shifts of bits anywhere, and '|' outside of function calls, where R's
+    formulas have groups: patsy would take it for Python's operator, and fit a bitwise or.
     """
     calls: list[bool] = []
-    for at, sign in enumerate(formula):
-        if sign in "([":
-            calls.append(bool(re.search(r"[\w.]$", formula[:at])))
-        elif sign in ")]" and calls:
+    last = ""
+    tokens = _tokens(formula)
+    for at, sign in enumerate(tokens):
+        if sign in ("(", "["):
+            calls.append(bool(re.match(r"\w", last)))
+        elif sign in (")", "]") and calls:
             calls.pop()
-        elif sign == "|" and not any(calls):
-            name = re.match(r"\|+\s*(\w+)", formula[at:])
+        after = tokens[at + 1] if at + 1 < len(tokens) else ""
+        if sign in SIGNS:
+            left = last if re.match(r"\w", last) else "x"
+            how = SIGNS[sign].format(left=left, right=after if re.match(r"\w", after) else "2")
+            raise InputError(f"{argument} {formula!r} has '{sign}', which is {how}")
+        if sign == "|" and not any(calls):
+            name = next((each for each in tokens[at + 1 :] if re.match(r"\w", each)), "column")
             raise InputError(
                 f"{argument} {formula!r} has '|', which formulas here do not know; name the "
-                f"groups by groups={name[1] if name else 'column'!r}. For an elementwise or, "
-                "write I(a | b)"
+                f"groups by groups={name!r}. For an elementwise or, write I(a | b)"
             )
+        last = sign
+
+
+def _tokens(formula: str) -> list[str]:
+    """Names, numbers, texts and signs of a formula; those that can be read."""
+    found = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(formula).readline):
+            found.append(token.string)
+    except (tokenize.TokenError, SyntaxError):  # who reads it next says what is wrong
+        pass
+    return [each for each in found if each.strip()]
 
 
 def formula_names(formula: str) -> tuple[set[str], set[str]]:
     """Variables that the left and the right side of a formula mention."""
     if not isinstance(formula, str):
         raise InputError(f"formula must be text such as 'y ~ x1 + x2'; got {_shown(formula)}")
-    refuse_bars("formula", formula)
+    refuse_signs("formula", formula)
     try:
         described = patsy.ModelDesc.from_formula(formula)
-    except patsy.PatsyError as error:
-        raise InputError(f"formula {formula!r} cannot be read: {parse_error(error)}") from error
+    except (patsy.PatsyError, RecursionError, AssertionError) as error:
+        raise InputError(
+            f"formula {_short(formula)} cannot be read: {parse_error(error)}"
+        ) from error
+    _warn_of_powers(formula)
     if not described.lhs_termlist:
         raise InputError(
             f"formula {formula!r} has no response; write one left of '~', as in 'y ~ x1 + x2'"
@@ -150,15 +228,46 @@ def _shown(value: Any) -> str:
     return f"a {type(value).__name__}; the formula comes before the data"
 
 
-def plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Columns as patsy knows them: numpy's for nullable numbers, objects for text."""
-    changed = {name: _plain_column(frame[name]) for name in frame.columns}
+def plain(frame: pd.DataFrame, codes: Iterable[str] | None = None) -> pd.DataFrame:
+    """Columns as patsy knows them: numpy's for nullable numbers, objects for text.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    codes : iterable of str, optional
+        Factors of a formula: columns become what these take them for. Numbers are then floats of
+        64 bits, so that arithmetic neither wraps around nor rounds; whole numbers that are levels
+        stay whole.
+    """
+    uses: dict[str, set[str]] | None = None
+    if codes is not None:
+        codes = list(codes)
+        uses = {}
+        for name, taken, _ in (each for code in codes for each in uses_of(code)):
+            uses.setdefault(name, set()).add(taken)
+    changed = {
+        name: _plain_column(frame[name], None if uses is None else uses.get(name, set()))
+        for name in frame.columns
+    }
     changes = {name: new for name, new in changed.items() if new is not None}
-    return frame.assign(**changes) if changes else frame
+    frame = frame.assign(**changes) if changes else frame
+    if codes is not None:
+        switches = {str(name) for name in frame.columns if is_switch(frame[name])}
+        for code in codes:
+            _refuse_sums(code, switches)
+    return frame
 
 
-def _plain_column(values: pd.Series) -> pd.Series | None:
-    """A column as patsy knows it; None if it is one already."""
+def _plain_column(values: pd.Series, uses: set[str] | None = None) -> pd.Series | None:
+    """A column as patsy knows it, and a formula that takes it so; None if it is that already."""
+    found = _of_numpy(values)
+    if not uses:
+        return found
+    new = _taken(values if found is None else found, uses)
+    return found if new is None else new
+
+
+def _of_numpy(values: pd.Series) -> pd.Series | None:
     dtype = values.dtype
     whole = without_mask(values)
     if whole.dtype != dtype:
@@ -168,11 +277,214 @@ def _plain_column(values: pd.Series) -> pd.Series | None:
     if isinstance(dtype, pd.CategoricalDtype) and isinstance(dtype.categories.dtype, pd.ArrowDtype):
         return values.cat.rename_categories(dtype.categories.tolist())
     if pd.api.types.is_object_dtype(dtype):
-        return pd.to_numeric(values) if pd.api.types.infer_dtype(values) in NUMBERS else None
+        return _of_objects(values) if pd.api.types.infer_dtype(values) in NUMBERS else None
     numeric = pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
     if numeric and pd.api.types.is_extension_array_dtype(dtype):
-        return values.astype("float64")
+        # Floats would merge large numbers that are names: they wait for what they are taken for.
+        return None if _is_beyond(values) else values.astype("float64")
     return None
+
+
+def _of_objects(values: pd.Series) -> pd.Series:
+    """Numbers that are objects; whole ones stay whole where floats would merge them."""
+    found = pd.to_numeric(values)
+    if found.dtype.kind == "f" and (found.abs() >= EXACT).any():
+        for kind in ("Int64", "UInt64"):
+            try:
+                return values.astype(kind)
+            except (TypeError, ValueError, OverflowError):  # fractions, or still larger
+                continue
+    return found
+
+
+def _taken(values: pd.Series, uses: set[str]) -> pd.Series | None:
+    """A column as a formula takes it; None if it is so already."""
+    name, dtype = values.name, values.dtype
+    if is_switch(values):
+        # As a category, and in arithmetic with numbers, yes and no stay what they are.
+        if uses <= {NUMBER, COUNT} | LEARNING:
+            return as_floats(values)
+        odd = pd.api.types.is_object_dtype(dtype) and not values.isna().any()
+        return values.astype(bool) if odd else None  # ~ of objects is that of whole numbers
+    if isinstance(dtype, (pd.PeriodDtype, pd.DatetimeTZDtype)):
+        return values.astype(object) if uses == {LEVEL} else None  # patsy knows no such types
+    kind = dtype.kind if isinstance(dtype, np.dtype) else "O"
+    beyond = _is_beyond(values)
+    learning = min(uses & LEARNING, default=None)
+    if learning is not None and kind not in "iuf" and not beyond:
+        raise InputError(
+            f"{learning}() takes numbers, but column {name!r} holds {_odd_kind(values) or 'text'}; "
+            f"write it without {learning}(), or turn it into numbers, as with "
+            f"pd.to_numeric(data[{name!r}])"
+        )
+    if SWITCH in uses and (kind in "iuf" or beyond):
+        raise InputError(
+            f"the formula has &, | or ~ with column {name!r}, which holds numbers: they would be "
+            f"taken bit by bit; compare first, as in I(({name} > 0) & ({name} < 5))"
+        )
+    number = bool(uses & ({NUMBER, GIVEN} | LEARNING))
+    if kind == "f":
+        keep = dtype == np.float64 or (uses == {LEVEL} and dtype != np.longdouble)
+        return None if keep else values.astype(np.float64)
+    if kind in "iu":
+        if number or (beyond and COUNT in uses):
+            return values.astype(np.float64)
+        return values.astype(np.int64) if dtype.itemsize < 8 else None
+    if not beyond:
+        return None
+    if not number and uses & {LEVEL, COUNT}:
+        raise InputError(
+            f"column {name!r} has missing values beside whole numbers beyond 2^53, which floats "
+            f"do not tell apart; make it text, as with data[{name!r}].astype('string')"
+        )
+    return values.astype(np.float64)
+
+
+def _is_beyond(values: pd.Series) -> bool:
+    """Whether a column has whole numbers that are no floats."""
+    if not pd.api.types.is_integer_dtype(values.dtype) or not len(values):
+        return False
+    low, high = values.min(), values.max()
+    return bool(not pd.isna(low) and (int(low) < -EXACT or int(high) > EXACT))
+
+
+def in_64_bits(frame: pd.DataFrame, query: str) -> pd.DataFrame:
+    """A table whose numbers have 64 bits where a query names them; if it multiplies, as floats.
+
+    Arithmetic of smaller numbers would wrap around.
+    """
+    named = {one or other for one, other in re.findall(r"`([^`]+)`|(\w+)", query)}
+    once = frame.columns.drop_duplicates(keep=False)
+    changes = {}
+    for name, dtype in frame.dtypes[once].items() if named & set(once) else ():
+        kind = getattr(dtype, "kind", "O")
+        if name not in named or kind not in "iuf" or isinstance(dtype, pd.SparseDtype):
+            continue
+        masked = pd.api.types.is_extension_array_dtype(dtype)
+        if kind == "f" or ("*" in query and not _is_beyond(frame[name])):
+            changes[name] = "Float64" if masked else "float64"
+        elif dtype.itemsize < 8:
+            changes[name] = "Int64" if masked else "int64"
+    return frame.astype(changes) if changes else frame
+
+
+def is_switch(values: pd.Series) -> bool:
+    """Whether a column holds yes and no."""
+    return pd.api.types.is_bool_dtype(values.dtype) or (
+        pd.api.types.is_object_dtype(values.dtype) and pd.api.types.infer_dtype(values) == "boolean"
+    )
+
+
+def as_floats(values: pd.Series) -> pd.Series:
+    """Yes and no as 1 and 0, NaN where they are missing."""
+    return values.map({True: 1.0, False: 0.0}).astype(float)
+
+
+def uses_of(code: str) -> Iterator[tuple[str, str, bool]]:
+    """Names in a piece of a formula, what each is taken for, and whether by a function."""
+    return _uses(ast.parse(code.strip(), mode="eval").body, VALUE, False)
+
+
+def _uses(node: ast.AST, taken: str, called: bool) -> Iterator[tuple[str, str, bool]]:
+    """The same of a part of it."""
+    name = node.id if isinstance(node, ast.Name) else quoted_name(node)
+    if name is not None:
+        yield name, taken, called
+        return
+    parts = ast.iter_child_nodes(node)
+    if isinstance(node, ast.Call):
+        yield from _uses_of_call(node, taken, called)
+        return
+    if isinstance(node, (ast.BinOp, ast.UnaryOp)):
+        keeps = isinstance(node.op, (*KEEP_WHOLE, ast.USub, ast.UAdd))
+        within = COUNT if keeps and taken in (LEVEL, COUNT) else NUMBER
+        within = SWITCH if isinstance(node.op, (*SWITCHES, ast.Invert)) else within
+        taken = VALUE if isinstance(node.op, ast.Not) else within
+    elif isinstance(node, (ast.Compare, ast.BoolOp)):
+        taken = VALUE
+    elif isinstance(node, ast.Attribute):
+        taken, called = VALUE if node.attr in BY_VALUE else GIVEN, True
+    elif isinstance(node, ast.Subscript):
+        yield from _uses(node.slice, VALUE, called)
+        parts = iter([node.value])
+    for part in parts:
+        yield from _uses(part, taken, called)
+
+
+def _uses_of_call(node: ast.Call, taken: str, called: bool) -> Iterator[tuple[str, str, bool]]:
+    function = node.func
+    name = function.id if isinstance(function, ast.Name) else ""
+    if name in ("C", "I"):
+        for part in node.args[:1]:
+            yield from _uses(part, LEVEL if name == "C" else taken, called)
+        return
+    if isinstance(function, ast.Attribute) and not _is_numpy(function):
+        yield from _uses(function, taken, called)
+    known = name if name in LEARNING else NUMBER
+    inner = known if name in LEARNING | NUMPY or _is_numpy(function) else GIVEN
+    for part in (*node.args, *(keyword.value for keyword in node.keywords)):
+        yield from _uses(part, inner, True)
+
+
+def _is_numpy(function: ast.expr) -> bool:
+    """Whether a function is written as numpy's."""
+    owner = function.value if isinstance(function, ast.Attribute) else None
+    return isinstance(owner, ast.Name) and owner.id in ("np", "numpy")
+
+
+def quoted_name(node: ast.AST) -> str | None:
+    """The column that Q('...') names; None if a node is something else."""
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q"
+    first = node.args[0] if called and node.args else None  # type: ignore[attr-defined]
+    return str(first.value) if isinstance(first, ast.Constant) else None
+
+
+def _refuse_sums(code: str, switches: Collection[str]) -> None:
+    """Refuse arithmetic of nothing but yes and no: numpy adds by or, and has few digits."""
+    for node in ast.walk(ast.parse(code.strip(), mode="eval")):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, (*SWITCHES, ast.Mult)):
+            parts = [node.left, node.right]
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            parts = [node.operand]
+        elif isinstance(node, ast.Call) and _takes_numbers(node.func):
+            parts = node.args
+        if parts and all(_is_yes_no(part, switches) for part in parts):
+            raise InputError(
+                f"{ast.unparse(node)!r} takes yes and no for numbers, which numpy adds up by a "
+                f"logical or, and rounds; write 1 * ({ast.unparse(parts[0])}) where a number is "
+                "meant"
+            )
+
+
+def _takes_numbers(function: ast.expr) -> bool:
+    """Whether a function makes something else of yes and no than of 1 and 0."""
+    name = getattr(function, "attr", getattr(function, "id", ""))
+    found = getattr(np, name, None) if _is_numpy(function) or name in NUMPY else None
+    logic = isinstance(found, np.ufunc) and any(kind.startswith("?") for kind in found.types)
+    return name in LEARNING or (isinstance(found, np.ufunc) and (not logic or found is np.add))
+
+
+def _is_yes_no(node: ast.expr, switches: Collection[str]) -> bool:
+    """Whether a part of a formula is yes and no as they are."""
+    name = node.id if isinstance(node, ast.Name) else quoted_name(node)
+    return isinstance(node, ast.Compare) or name in switches
+
+
+def _warn_of_powers(formula: str) -> None:
+    """Warn of a column to a power outside of I(): of one term, interactions are the term."""
+    nodes = [parse_formula(formula)]
+    while nodes:
+        node = nodes.pop()
+        nodes += node.args
+        if node.type == "**" and node.args[0].type == "PYTHON_EXPR":
+            text = node.args[0].token.extra
+            warn(
+                f"formula {formula!r} has {text}**{node.args[1].token.extra}, which stands for "
+                f"interactions of {text} with itself, and is {text}; write "
+                f"I({text}**{node.args[1].token.extra}) for the power",
+                InputWarning,
+            )
 
 
 def without_mask(values: Any) -> Any:
@@ -218,13 +530,8 @@ def as_matrix(data: Any, terms: tuple[str, ...] | None) -> tuple[Array, pd.Index
         if not absent:
             data = data[list(terms)]
     index = data.index if isinstance(data, (pd.DataFrame, pd.Series)) else None
-    try:
-        x = np.asarray(data, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"exog is not numeric ({error}); give numbers, or use MixReg.from_formula, which "
-            "turns categories into columns"
-        ) from error
+    cure = "give numbers, or use MixReg.from_formula, which turns categories into columns"
+    x = as_numbers(data, "exog", cure)
     if x.ndim == 1 and (terms is None or len(terms) == 1):
         x = x[:, None]
     if x.ndim != 2 or (terms is not None and x.shape[1] != len(terms)):
@@ -242,12 +549,29 @@ def without_nan(x: Array) -> NDArray[np.bool_]:
     return good
 
 
+def as_numbers(values: Any, name: str, cure: str = "recode it as numbers") -> Array:
+    """Numbers as floats; what numpy would make of dates and complex numbers is refused."""
+    table = isinstance(values, pd.DataFrame)
+    for part in [values.iloc[:, i] for i in range(values.shape[1])] if table else [values]:
+        kind = _odd_kind(part) if isinstance(part, pd.Series) else KINDS.get(_kind(part))
+        if kind is not None:
+            own = f", column {part.name!r}," if table else ""
+            raise InputError(f"{name}{own} has {kind}, not real numbers; {cure}")
+    try:
+        return np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        verb = "are" if name == "weights" else "is"
+        raise InputError(f"{name} {verb} not numeric ({error}); {cure}") from error
+
+
+def _kind(values: Any) -> str:
+    dtype = getattr(values, "dtype", None)
+    return str(getattr(np.asarray(values).dtype if dtype is None else dtype, "kind", "O"))
+
+
 def as_vector(values: Any, name: str) -> Array:
     """One column of numbers."""
-    try:
-        vector = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not numeric ({error}); recode it as numbers") from error
+    vector = as_numbers(values, name)
     if vector.ndim == 2 and vector.shape[1] == 1:
         vector = vector[:, 0]
     if vector.ndim != 1:

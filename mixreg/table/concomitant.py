@@ -14,17 +14,18 @@ from mixreg.errors import InputError
 from mixreg.table import frames
 from mixreg.table.columns import (
     as_matrix,
+    codes_of,
     column_names,
     names_in,
     parse_error,
     plain,
-    refuse_bars,
+    refuse_signs,
     refuse_times,
 )
-from mixreg.table.design import Design, column_like, with_outside
+from mixreg.table.design import Design, column_like, of_caller, with_outside
 from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, check_levels, no_category
-from mixreg.table.recipe import KEEP_MISSING, formula_error, make_recipe
+from mixreg.table.recipe import KEEP_MISSING, evaluation, make_recipe
 from mixreg.table.table import infinite_rows, missing_counts, refuse_missing
 
 Array = NDArray[np.float64]
@@ -121,7 +122,7 @@ def _frame(
     frame = data[[column for column in data.columns if column in names]]
     if environment is not None:
         frame = with_outside(frame, names, environment)
-    frame = plain(frame)
+    frame = plain(frame, codes_of(formula))
     refuse_times(formula, frame)
     return frame, list(frame.columns)
 
@@ -129,12 +130,11 @@ def _frame(
 def _evaluate(
     formula: str, frame: pd.DataFrame | None, environment: Any, columns: tuple[Any, ...]
 ) -> Any:
-    try:
-        made = patsy.dmatrix(
-            formula, {} if frame is None else frame, environment, NA_action=KEEP_MISSING
-        )
-    except patsy.PatsyError as error:
-        raise formula_error(error, columns) from error
+    with evaluation(columns):
+        own: Any = frame
+        if frame is None:
+            own = {} if environment is None else of_caller(formula, names_of(formula), environment)
+        made = patsy.dmatrix(formula, own, environment, NA_action=KEEP_MISSING)
     check_levels(made.design_info)
     if frame is not None and made.design_info.factor_infos and len(made) < len(frame):
         raise no_category(f"concomitant={formula!r}", len(frame) - len(made))
@@ -143,10 +143,10 @@ def _evaluate(
 
 def names_of(formula: str) -> set[str]:
     """Variables that a one-sided formula mentions."""
-    refuse_bars("concomitant", formula)
+    refuse_signs("concomitant", formula)
     try:
         described = patsy.ModelDesc.from_formula(formula)
-    except patsy.PatsyError as error:
+    except (patsy.PatsyError, RecursionError, AssertionError) as error:
         raise InputError(f"concomitant={formula!r} cannot be read: {parse_error(error)}") from error
     if described.lhs_termlist:
         raise InputError(f"concomitant={formula!r} has a left side; write it as '~ age + income'")
@@ -196,7 +196,8 @@ def _without_missing(
     if good.any():
         # A transform can make a value missing too.
         columns = () if data is None else frames.columns_of(data)
-        made = np.asarray(_evaluate(formula, frame[good], environment, columns), dtype=float)
+        there = KeptRows(frame, good).columns(frame.columns)
+        made = np.asarray(_evaluate(formula, there, environment, columns), dtype=float)
         if len(made) == good.sum():
             good[np.flatnonzero(good)[np.isnan(made).any(axis=1)]] = False
     return np.asarray(good)

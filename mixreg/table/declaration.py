@@ -92,6 +92,7 @@ class Declaration(ModelParts):
             usable = _both(usable, gates.usable_rows(concomitant, None, None, missing))
         design, table = designs.from_arrays(endog, exog, missing, usable, made.takes_trials)
         table, gate = whole_sets(table, columns, made), None
+        _refuse_no_rows(table)
         if concomitant is not None:
             gate = gates.concomitants(concomitant, None, None, table.kept, table.index)
         asked = [Given(design, made, given.names(), table, columns)]
@@ -233,6 +234,8 @@ class Declaration(ModelParts):
             formulas, families, columns, named, frame, environment, missing, usable
         )
         gate = None
+        for part in parts:
+            _refuse_no_rows(part.table)
         if concomitant is not None:
             table = parts[0].table
             gate = gates.concomitants(concomitant, frame, environment, table.kept, table.index)
@@ -261,10 +264,6 @@ class Declaration(ModelParts):
     ) -> None:
         z = None if gate is None else gate[1]
         noise = yes_or_no("noise", noise)
-        if any(len(g.table.y) == 0 for g in given):
-            raise InputError(
-                "every choice set has a missing value; fill them, or drop alternatives"
-            )
         parts = [declare(g.table, g.columns, g.family, z, k, noise) for g in given]
         raw = in_memory(side_by_side([part.block for part in parts]))
         table = given[0].table
@@ -293,6 +292,12 @@ def needed_names(
 def _check_missing_option(missing: str) -> None:
     if missing not in ("drop", "raise"):
         raise InputError(f"missing={missing!r} is unknown; use 'drop' or 'raise'")
+
+
+def _refuse_no_rows(table: designs.Table) -> None:
+    """Say that missing values made holes in all choice sets."""
+    if len(table.y) == 0:
+        raise InputError("every choice set has a missing value; fill them, or drop alternatives")
 
 
 def _both(

@@ -14,9 +14,12 @@ from patsy.eval import EvalEnvironment
 from mixreg.errors import InputError
 from mixreg.table import frames
 from mixreg.table.columns import (
+    as_floats,
     as_frame,
     as_matrix,
+    as_numbers,
     as_vector,
+    codes_of,
     column_names,
     formula_names,
     plain,
@@ -26,7 +29,7 @@ from mixreg.table.columns import (
 )
 from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, learn, make, without_missing
-from mixreg.table.recipe import KEEP_MISSING, Recipe, formula_error, make_recipe
+from mixreg.table.recipe import KEEP_MISSING, Recipe, evaluation, make_recipe
 from mixreg.table.table import Table, finish, missing_counts, nan_counts, refuse_missing
 from mixreg.table.units import plain_value
 
@@ -73,6 +76,12 @@ class Design:
         """Columns of each term of a formula."""
         return self.slices if self.right is None else dict(self.right.info.term_name_slices)
 
+    @property
+    def codes(self) -> list[str]:
+        """The factors of a formula, of both sides."""
+        sides = [side for side in (self.left, self.right) if side is not None]
+        return [factor.code for side in sides for factor in side.factors]
+
     def regressors(self, data: Any) -> tuple[Array, pd.Index]:
         """Regressors of new data, by the same transforms; missing values give NaN."""
         if self.right is None:
@@ -110,7 +119,7 @@ class Design:
     def _numbers(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Columns of yes and no that a response is made of as numbers, as in the fit."""
         names = yes_no_columns(frame, set(self.left_columns))
-        return frame.assign(**{name: _as_floats(frame[name]) for name in names})
+        return frame.assign(**{name: as_floats(frame[name]) for name in names})
 
     def _transform(
         self, recipe: Recipe, frame: pd.DataFrame, columns: frozenset[str], width: int
@@ -119,13 +128,14 @@ class Design:
         absent = sorted(map(str, columns - set(frame.columns)))
         if absent:
             raise InputError(f"new data lack the columns {', '.join(absent)}")
-        there = [column for column in frame.columns if column in columns]
-        good = frame[there].notna().all(axis=1).to_numpy()
+        frame = plain(frame[[column for column in frame.columns if column in columns]], self.codes)
+        good = without_missing(frame)
         out = np.full((len(frame), width), np.nan)
         if not good.any():
             return out
         try:
-            out[good] = recipe.apply(recipe.as_levels(frame[good]))
+            rows = KeptRows(frame, good)
+            out[good] = recipe.apply(recipe.as_levels(rows.columns(frame.columns)))
         except InputError:
             raise
         except (AttributeError, TypeError, ValueError) as error:
@@ -134,11 +144,6 @@ class Design:
                 f"{', '.join(sorted(map(str, columns)))}"
             ) from error
         return out
-
-
-def _as_floats(values: pd.Series) -> pd.Series:
-    """Yes and no as 1 and 0, NaN where they are missing."""
-    return values.map({True: 1.0, False: 0.0}).astype(float)
 
 
 @evaluating()
@@ -174,15 +179,16 @@ def from_formula(
     rows = (
         None
         if data is None
-        else _usable_rows(data, left_names, names, environment, missing, usable)
+        else _usable_rows(formula, data, left_names, names, environment, missing, usable)
     )
     unused: dict[str, tuple[str, ...]] = {}
     if rows is not None:
         refuse_times(formula, rows.frame)
         rows, unused = rows.with_used_levels()
-    try:
+    with evaluation(columns):
         if rows is None:
-            left, right = patsy.dmatrices(formula, {}, environment, KEEP_MISSING, "dataframe")
+            own = of_caller(formula, names, environment)
+            left, right = patsy.dmatrices(formula, own, environment, KEEP_MISSING, "dataframe")
             left_info, whole_info, index = left.design_info, right.design_info, left.index
         else:
             (left_info, whole_info), index = learn(formula, rows, environment), rows.index
@@ -190,8 +196,6 @@ def from_formula(
         right_info = whole_info if intercept else without_intercept(whole_info)
         if rows is not None:
             left, right = make(left_info, right_info, rows)
-    except patsy.PatsyError as error:
-        raise formula_error(error, columns) from error
     inside = column_like(names, environment) if rows is None else set(rows.frame.columns)
     design = replace(
         make_design(formula, left_info, right_info, left_names & inside, right_names & inside),
@@ -245,6 +249,7 @@ def successes(left: Array, index: pd.Index) -> tuple[Array, Array | None]:
 
 
 def _usable_rows(
+    formula: str,
     data: pd.DataFrame,
     left_names: set[str],
     names: set[str],
@@ -262,7 +267,7 @@ def _usable_rows(
     if repeated:
         raise InputError(f"data has several columns named {', '.join(sorted(repeated))}")
     own = pd.DataFrame({name: data[name] for name in used}, index=data.index, copy=False)
-    frame = plain(with_outside(own, names, environment))
+    frame = plain(with_outside(own, names, environment), codes_of(formula))
     kept = without_missing(frame)
     kept = kept if usable is None else kept & usable
     if missing == "raise":
@@ -324,6 +329,20 @@ def column_like(names: set[str], environment: EvalEnvironment) -> set[str]:
     return found
 
 
+def of_caller(formula: str, names: set[str], environment: EvalEnvironment) -> dict[str, Any]:
+    """The caller's arrays that a formula names, as it takes them, where there is no table."""
+    codes, found = codes_of(formula), {}
+    for name in column_like(names, environment):
+        value = frames.column(environment.namespace[name], name)
+        if isinstance(value, pd.Series):
+            found[name] = plain(value.to_frame(name), codes)[name]
+        elif np.ndim(value) == 1:
+            found[name] = plain(pd.DataFrame({name: value}), codes)[name].to_numpy()
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+            found[name] = value.astype(float)
+    return found
+
+
 def with_outside(
     frame: pd.DataFrame, names: set[str], environment: EvalEnvironment
 ) -> pd.DataFrame:
@@ -348,7 +367,7 @@ def from_arrays(
     x, index = as_matrix(exog, None)
     trials = None
     if counts and np.ndim(endog) == 2 and np.shape(endog)[1] == 2:
-        y, trials = successes(np.asarray(endog, dtype=float), index)
+        y, trials = successes(as_numbers(endog, "endog"), index)
     else:
         y = as_vector(endog, "endog")
     if len(y) != len(x):

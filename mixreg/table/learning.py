@@ -12,12 +12,18 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.families import Family
-from mixreg.table.columns import formula_names, plain, refuse_times, without_intercept
+from mixreg.table.columns import (
+    codes_of,
+    formula_names,
+    plain,
+    refuse_times,
+    without_intercept,
+)
 from mixreg.table.concomitant import check_terms, names_of
 from mixreg.table.design import Design, check_response, make_design, yes_no_columns
 from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, check_levels, without_missing
-from mixreg.table.recipe import KEEP_MISSING, Recipe, formula_error, make_recipe
+from mixreg.table.recipe import KEEP_MISSING, Recipe, evaluation, make_recipe
 
 Frames = Callable[[], Iterator[pd.DataFrame]]
 
@@ -44,15 +50,13 @@ def learn_design(
     """
     left_names, right_names = formula_names(formula)
     left_names, right_names = left_names & set(columns), right_names & set(columns)
-    made = of_names(frames, left_names | right_names, left_names)
+    made = of_names(formula, frames, left_names | right_names, left_names)
     refuse_times(formula, next(made()))
-    try:
+    with evaluation(columns):
         left, whole = patsy.incr_dbuilders(formula, made, where, KEEP_MISSING)
         check_levels(left, whole)
         check_response(formula, left, family.takes_trials)
         right = without_intercept(whole) if family.takes_sets else whole
-    except patsy.PatsyError as error:
-        raise formula_error(error, columns) from error
     design = make_design(formula, left, right, left_names, right_names)
     for recipe in (design.left, design.right):
         assert recipe is not None
@@ -66,12 +70,10 @@ def learn_gate(
 ) -> Design:
     """What the concomitants are, from all chunks."""
     names = names_of(formula) & set(columns)
-    made = of_names(frames, names, set())
+    made = of_names(formula, frames, names, set())
     refuse_times(formula, next(made()))
-    try:
+    with evaluation(columns):
         info = patsy.incr_dbuilder(formula, made, where, KEEP_MISSING)
-    except patsy.PatsyError as error:
-        raise formula_error(error, columns) from error
     check_levels(info)
     terms, used = tuple(info.column_names), frozenset(names)
     check_terms(formula, terms)
@@ -80,12 +82,13 @@ def learn_gate(
     return Design(terms, "", formula, None, recipe, frozenset(), used)
 
 
-def of_names(frames: Frames, names: set[str], yes_no: set[str]) -> Frames:
+def of_names(formula: str, frames: Frames, names: set[str], yes_no: set[str]) -> Frames:
     """The columns that are named, as patsy knows them."""
+    codes = codes_of(formula)
 
     def made() -> Iterator[pd.DataFrame]:
         for frame in frames():
-            own = plain(frame[[name for name in frame.columns if name in names]])
+            own = plain(frame[[name for name in frame.columns if name in names]], codes)
             kept = without_missing(own)
             if kept.any():
                 rows = KeptRows(own, kept, yes_no_columns(own, yes_no))

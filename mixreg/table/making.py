@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError, InputWarning, warn
-from mixreg.table.columns import CURES, bare_name, names_in
+from mixreg.table.columns import CURES, bare_name, is_switch, names_in
 from mixreg.table.recipe import KEEP_MISSING
 
 Array = NDArray[np.float64]
@@ -82,7 +82,11 @@ class KeptRows:
     def _column(self, name: Any) -> pd.Series:
         values = self.frame[name]
         values = values if self.kept.all() else values[self.kept]
-        return values.astype(float) if name in self.yes_no else values
+        if name in self.yes_no:
+            return values.astype(float)
+        # Yes and no with missing values are objects; those that are left are none.
+        odd = pd.api.types.is_object_dtype(values.dtype) and len(values) < len(self.kept)
+        return values.astype(bool) if odd and is_switch(values) else values
 
 
 def without_missing(frame: pd.DataFrame) -> NDArray[np.bool_]:
@@ -128,8 +132,10 @@ def _warn_of_numbers(name: Any, code: str, levels: Sequence[Any]) -> None:
     shown = f"such as {alike[0]!r}" + ("" if odd is None else f", and {odd!r}")
     warn(
         f"column {name!r} is text, so it becomes a category with {len(levels)} levels, but they "
-        f"look like numbers ({shown}). Turn it into numbers, as with pd.to_numeric(data[{name!r}]"
-        f".str.replace(r'[^0-9.-]', '', regex=True)); if it is a category, write C({code})",
+        f"look like numbers ({shown}). Read it as numbers: decimal= and thousands= of pd.read_csv "
+        "say which signs stand before decimals and between thousands, as decimal=',' and "
+        "thousands='.'; signs of money and of per cent have to be taken out first. If it is a "
+        f"category, write C({code})",
         InputWarning,
     )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
@@ -23,12 +25,24 @@ from patsy.desc import Term
 from patsy.design_info import DesignInfo, FactorInfo, SubtermInfo
 from patsy.eval import EvalEnvironment, EvalFactor
 
-from mixreg.errors import InputError, nearest
-from mixreg.table.columns import names_in
+from mixreg.errors import MOST_LISTED, InputError, nearest
+from mixreg.table.columns import (
+    NUMBER,
+    bare_name,
+    is_switch,
+    names_in,
+    uses_of,
+)
 from mixreg.table.functions import written_with_np
+from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
 
+# What evaluating an expression raises where columns do not fit; patsy lets it through where
+# transforms learn, and where columns are put together.
+UNFIT = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, RecursionError)
+# What patsy says of a level that it has not learnt.
+UNSEEN = "does not match any of the expected levels"
 KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
 
 
@@ -175,13 +189,50 @@ class Recipe:
 
     def apply(self, frame: pd.DataFrame) -> Array:
         """The columns of a table without missing values."""
-        try:
-            made = patsy.build_design_matrices([self.info], frame, NA_action=KEEP_MISSING)[0]
-        except patsy.PatsyError as error:
-            if "outermost knots" in str(error):
-                raise InputError(self._beyond_knots()) from error
-            raise formula_error(error, tuple(frame.columns)) from error
-        return np.asarray(made, dtype=float)
+        with evaluation(tuple(frame.columns)):
+            try:
+                made = patsy.build_design_matrices([self.info], frame, NA_action=KEEP_MISSING)[0]
+            except (patsy.PatsyError, *UNFIT) as error:
+                message = self._misfit(error, frame)
+                if message is not None:
+                    raise InputError(message) from error
+                raise
+            return np.asarray(made, dtype=float)
+
+    def _misfit(self, error: Exception, frame: pd.DataFrame) -> str | None:
+        """Why new data do not fit what was learnt; None if that is not known."""
+        if "outermost knots" in str(error):
+            return self._beyond_knots()
+        if UNSEEN in str(error):
+            return self._unseen(frame)
+        for factor in self.factors:
+            name = bare_name(factor.code)
+            used = {name} if name else {n for n, use, _ in uses_of(factor.code) if use == NUMBER}
+            for each in sorted(used & set(frame.columns)) if factor.kind == "numerical" else ():
+                if not pd.api.types.is_numeric_dtype(frame[each].dtype) or is_switch(frame[each]):
+                    kind = pd.api.types.infer_dtype(frame[each])
+                    return (
+                        f"new data have {kind} values in column {each!r}, which held numbers in "
+                        f"the data of the fit; turn them into numbers, as with "
+                        f"pd.to_numeric(data[{each!r}])"
+                    )
+        return None
+
+    def _unseen(self, frame: pd.DataFrame) -> str | None:
+        """Say which levels of which column the data of the fit had not."""
+        for info in self.info.factor_infos.values():
+            made = info.factor.eval(info.state, frame) if info.categories is not None else ()
+            values = pd.unique(np.asarray(getattr(made, "data", made), dtype=object).ravel())
+            new = _listed([each for each in values if each not in set(info.categories or values)])
+            if new:
+                name = bare_name(info.factor.code)
+                return (
+                    f"new data have levels of {f'column {name!r}' if name else info.factor.code} "
+                    f"that the data of the fit had not: {new}. Its levels are "
+                    f"{_listed(info.categories)}. Give the rows one of these, leave them out, or "
+                    "fit with rows of the new levels"
+                )
+        return None
 
     def _beyond_knots(self) -> str:
         """Where splines that do not go beyond their knots have them."""
@@ -265,26 +316,45 @@ def _subterm(subterm: Subterm, made: list[Any]) -> Any:
     return SubtermInfo([made[i] for i in subterm.factors], contrasts, subterm.columns)
 
 
+@contextmanager
+def evaluation(columns: tuple[Any, ...]) -> Iterator[None]:
+    """Say in plain words why patsy could not make columns; `columns` are those of the table."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (patsy.PatsyError, *UNFIT) as error:
+        raise formula_error(error, columns) from error
+
+
+def _listed(values: Sequence[Any]) -> str:
+    """Some values as text."""
+    more = f" and {len(values) - MOST_LISTED} more" if len(values) > MOST_LISTED else ""
+    return ", ".join(repr(plain_value(value)) for value in values[:MOST_LISTED]) + more
+
+
 def formula_error(error: Exception, columns: tuple[Any, ...]) -> InputError:
     """Say in plain words why patsy could not read a formula."""
     cause = error.__cause__ or error
     text = str(cause).split("\n")[0]
     message = f"the formula cannot be evaluated: {text}"
     if isinstance(cause, NameError) and columns:
-        return _absent(getattr(cause, "name", None) or "", _code_of(error), columns)
+        return _absent(getattr(cause, "name", None) or "", code_of(error), columns)
     if isinstance(cause, TypeError) and "ufunc" in text:
-        code = repr(_code_of(error)) if _code_of(error) else "the formula"
+        code = repr(code_of(error)) if code_of(error) else "the formula"
         message = (
             f"{code} takes numbers of a column that holds text, or something else that is no "
             f"number ({text}); look at data.dtypes, and turn the column into numbers, as with "
-            "pd.to_numeric(data['column'], errors='coerce')"
+            "pd.to_numeric(data['column']), which names what is none"
         )
+    if "no attribute 'dtype'" in text:
+        message = "a term of the formula was numeric in some rows, and is none in others"
     if "levels" in text or "categor" in text.lower():
         message += "; new data must have the categories the model was fitted with"
     return InputError(message)
 
 
-def _code_of(error: Exception) -> str:
+def code_of(error: Exception) -> str:
     """The piece of a formula that an error is about; empty if that is not known."""
     origin = getattr(error, "origin", None)
     return "" if origin is None else str(origin.code[origin.start : origin.end])

@@ -13,8 +13,9 @@ from mixreg.errors import InputError
 from mixreg.families import Family
 from mixreg.sources.block import Block
 from mixreg.table import frames
+from mixreg.table.columns import as_numbers
 from mixreg.table.table import Table, refuse_missing
-from mixreg.table.units import Units, column, make_units, plain_value, present
+from mixreg.table.units import Units, check_names, column, make_units, plain_value, present
 
 Array = NDArray[np.float64]
 
@@ -37,9 +38,12 @@ class RowColumns:
 
     def resolve(self, data: pd.DataFrame | None, namespace: Any) -> RowColumns:
         """Look names up in the data, or in the caller's namespace."""
-        return RowColumns(
-            *(column(f.name, getattr(self, f.name), data, namespace) for f in fields(self))
-        )
+        found = {
+            f.name: column(f.name, getattr(self, f.name), data, namespace) for f in fields(self)
+        }
+        for name in ("groups", "choice_set"):
+            check_names(name, found[name])
+        return RowColumns(**found)
 
     def choose(self, mask: NDArray[np.bool_]) -> RowColumns:
         """Values at some rows."""
@@ -99,10 +103,7 @@ def numbers(name: str, values: Any, table: Table) -> Array | None:
     """A numeric column at the rows that were kept."""
     if values is None:
         return None
-    try:
-        out = np.asarray(values, dtype=float)[table.kept]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is not numeric ({error})") from error
+    out = as_numbers(values, name)[table.kept]
     bad = np.flatnonzero(~np.isfinite(out))
     if bad.size:
         raise InputError(f"{name} is infinite in row {plain_value(table.index[bad[0]])!r}")

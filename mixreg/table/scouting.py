@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import patsy
 from numpy.typing import NDArray
 from patsy.categorical import guess_categorical
 from patsy.eval import EvalEnvironment, EvalFactor
@@ -26,7 +25,7 @@ from mixreg.table.design import yes_no_columns
 from mixreg.table.frames import read
 from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, without_missing
-from mixreg.table.recipe import formula_error, opened, outside_of
+from mixreg.table.recipe import evaluation, opened, outside_of
 from mixreg.table.rows import RowColumns
 
 Places = NDArray[np.intp]
@@ -77,6 +76,8 @@ class Sketch:
         What factors name beside columns.
     there : tuple of str
         All columns of the table, for messages.
+    all_codes : tuple of str
+        All factors.
     """
 
     codes: tuple[str, ...]
@@ -85,10 +86,11 @@ class Sketch:
     whole: frozenset[str]
     outside: dict[str, Any]
     there: tuple[str, ...]
+    all_codes: tuple[str, ...]
 
     def rows(self, frame: pd.DataFrame, usable: NDArray[np.bool_]) -> pd.DataFrame:
         """The columns that it names, of rows at which nothing is missing."""
-        own = plain(frame[[name for name in frame.columns if name in self.names]])
+        own = plain(frame[[name for name in frame.columns if name in self.names]], self.all_codes)
         kept = without_missing(own) & usable
         rows = KeptRows(own, kept, yes_no_columns(own, set(self.left)))
         return rows.columns(own.columns)
@@ -101,10 +103,8 @@ class Sketch:
         for code in self.codes if len(rows) else ():
             factor, state = EvalFactor(code), {}  # type: ignore[var-annotated]
             factor.memorize_passes_needed(state, where)
-            try:
+            with evaluation(self.there):
                 found.append(one_of_each(factor.eval(state, rows)))
-            except patsy.PatsyError as error:
-                raise formula_error(error, self.there) from error
         return np.unique(np.concatenate(found))
 
 
@@ -140,6 +140,7 @@ def sketch(
         frozenset(beside(whole, list(mentioned.values()))),
         outside,
         columns,
+        tuple(factor.code for factor in mentioned),
     )
 
 

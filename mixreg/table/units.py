@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError, nearest
 from mixreg.table import frames
-from mixreg.table.columns import without_mask
+from mixreg.table.columns import EXACT, as_numbers, without_mask
 
 Array = NDArray[np.float64]
 
@@ -116,6 +116,20 @@ def column(name: str, value: Any, data: pd.DataFrame | None, namespace: Any) -> 
     return values
 
 
+def check_names(argument: str, values: Any) -> None:
+    """Refuse floats that name groups and are too large to tell whole numbers apart."""
+    if getattr(getattr(values, "dtype", None), "kind", "O") != "f":
+        return
+    large = np.asarray(values, dtype=float)
+    large = large[np.abs(large) >= EXACT]
+    if len(large):
+        raise InputError(
+            f"{argument} has floats beyond 2^53, such as {large[0]:.0f}, which do not tell whole "
+            "numbers apart, so that groups would be merged; read the column as whole numbers or "
+            "text, as with pd.read_csv(path, dtype={'id': 'Int64'})"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class UserTable:
     """The table that a model was declared on, while the user keeps it.
@@ -195,7 +209,7 @@ def make_units(
 
     With `sets`, rows of one set are contiguous within their group.
     """
-    weight = None if weights is None else _check_weights(np.asarray(weights)[kept], index)
+    weight = None if weights is None else _check_weights(weights[kept], index)
     if groups is None:
         return Units(None, None, None, weight)
     codes, labels = pd.factorize(without_mask(groups[kept]))
@@ -218,10 +232,7 @@ def plain_value(value: Any) -> Any:
 
 
 def _check_weights(weight: Any, index: pd.Index) -> Array:
-    try:
-        weight = np.asarray(weight, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"weights are not numeric ({error}); give numbers >= 0") from error
+    weight = as_numbers(weight, "weights", "give numbers >= 0")
     bad = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
     if bad.size:
         row = plain_value(index[bad[0]])
