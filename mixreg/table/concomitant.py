@@ -135,7 +135,7 @@ def _evaluate(
         )
     except patsy.PatsyError as error:
         raise formula_error(error, columns) from error
-    check_levels(made.design_info)
+    check_levels(frame, made.design_info)
     if frame is not None and made.design_info.factor_infos and len(made) < len(frame):
         raise no_category(f"concomitant={formula!r}", len(frame) - len(made))
     return made

@@ -48,7 +48,7 @@ def learn_design(
     refuse_times(formula, next(made()))
     try:
         left, whole = patsy.incr_dbuilders(formula, made, where, KEEP_MISSING)
-        check_levels(left, whole)
+        check_levels(next(made()), left, whole)
         check_response(formula, left, family.takes_trials)
         right = without_intercept(whole) if family.takes_sets else whole
     except patsy.PatsyError as error:
@@ -72,7 +72,7 @@ def learn_gate(
         info = patsy.incr_dbuilder(formula, made, where, KEEP_MISSING)
     except patsy.PatsyError as error:
         raise formula_error(error, columns) from error
-    check_levels(info)
+    check_levels(next(made()), info)
     terms, used = tuple(info.column_names), frozenset(names)
     check_terms(formula, terms)
     recipe = make_recipe(info, used)
