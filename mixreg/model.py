@@ -232,7 +232,8 @@ class MixReg(Declaration):
             How standard errors are made.
         cov_kwds : dict, optional
             For "cluster": `{"groups": array}`, one entry a row; or the name of a
-            column of the table that the model was declared on, while that is there.
+            column of the table that the model was declared on, while that is there. Without
+            it, clusters are the groups of the model.
         progress : bool, optional
             Show a progress bar, or none. If None, one appears by itself, on a
             terminal or in a notebook, when the fit takes more than two seconds.

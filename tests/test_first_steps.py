@@ -312,20 +312,20 @@ def test_names_and_categories_are_not_warned_of():
 
 
 @pytest.mark.parametrize("odd", [None, "?", "10+"])
-@pytest.mark.parametrize("role", ["y ~ few", "concomitant", "file"])
+@pytest.mark.parametrize("role", ["regressor", "concomitant", "file"])
 def test_few_numbers_that_are_texts_are_warned_of(odd, role, tmp_path):
     data = sales()
     data = data.assign(few=(data["shop"] % 4).astype(str))
     if odd is not None:
         data.loc[data["few"] == "2", "few"] = odd
+    formula, options = "y ~ few", {"k": 1}
+    if role == "concomitant":
+        formula, options = "y ~ x", {"k": 2, "concomitant": "~ few"}
+    elif role == "file":
+        data[["y", "few"]].to_parquet(tmp_path / "few.parquet")
+        data = tmp_path / "few.parquet"
     with pytest.warns(InputWarning, match="'few' is text, so it becomes a category with 4 levels"):
-        if role == "concomitant":
-            MixReg.from_formula("y ~ x", data, k=2, concomitant="~ few")
-        elif role == "file":
-            data[["y", "few"]].to_parquet(tmp_path / "few.parquet")
-            MixReg.from_formula("y ~ few", tmp_path / "few.parquet", k=1)
-        else:
-            MixReg.from_formula(role, data, k=1)
+        MixReg.from_formula(formula, data, **options)
 
 
 def test_numbers_in_words_in_files_are_warned_of(tmp_path):
@@ -519,7 +519,7 @@ def test_latex_has_the_titles_of_the_sections():
     latex = res.summary().as_latex()
     titles = [
         "Mixture of Linear Regressions",
-        "Mixing weights and segments",
+        "Mixing weights; rows and groups assigned",
         "Component 1",
         "Component 2",
     ]

@@ -98,6 +98,13 @@ class Estimate:
         )
 
 
+EXACT = "The fit is exact: coefficients are known without error, weights are not."
+EXACT_BY_CHANCE = (
+    "The fit is exact, but some components have no more rows than coefficients and would fit any "
+    "responses: errors of their coefficients are not known."
+)
+
+
 @one_thread()
 def fit_problem(
     problem: Problem,
@@ -152,14 +159,17 @@ def estimate(
     separated: tuple[int, ...] = ()
     gate_separated = False
     if solution.exact:
-        description = "The fit is exact: coefficients are known without error, weights are not."
+        chance = np.zeros(layout.size, dtype=bool)
+        if not solution.certified:
+            chance = fitted_anyway(layout, solution.last.labels.rows)
+        description = EXACT_BY_CHANCE if chance.any() else EXACT
         gate = inner.gating_index()
         cov = np.zeros((inner.size, inner.size))
         with np.errstate(over="ignore"):
             # An empty component has next to no information about its weight.
             known = np.linalg.pinv(sums.information[np.ix_(gate, gate)])
         cov[np.ix_(gate, gate)] = np.nan_to_num(known, posinf=1e300)
-        lost = unknown
+        lost = unknown | chance
     else:
         if hard:
             description = "Standard errors are conditional on the labels, as if these were known."
@@ -181,6 +191,30 @@ def estimate(
         gate_separated,
         named(unknown, layout),
     )
+
+
+def fitted_anyway(layout: Layout, rows: Array) -> NDArray[np.bool_]:
+    """Parameters of exact components whose rows some coefficients would fit in any case.
+
+    A component with no more rows than coefficients is exact whatever its responses are; and so
+    are all of them, if together they have no more.
+
+    Parameters
+    ----------
+    layout : Layout
+    rows : (K,) array
+        Rows with each label.
+    """
+    index, scales = layout.coef_index(), layout.scale_index()
+    own, found = (index >= 0).sum(axis=1), np.zeros(layout.size, dtype=bool)
+    everything = rows.sum() <= np.unique(index[index >= 0]).size
+    for j in range(layout.k):
+        if everything or rows[j] <= own[j]:
+            mine = index[j][[i for i in range(layout.p) if everything or i not in layout.shared]]
+            found[mine[mine >= 0]] = True
+    if everything:
+        found[scales] = True
+    return found
 
 
 def _posterior(

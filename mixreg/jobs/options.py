@@ -209,7 +209,7 @@ def cov_group_codes(
             raise InputError("cov_kwds['groups'] is only used with cov_type='cluster'")
         return None
     if groups is None:
-        raise InputError("cov_type='cluster' needs cov_kwds={'groups': array}")
+        return _own_groups(rows)
     if isinstance(groups, str):
         groups = rows.names.column("cov_kwds['groups']", groups)
     elif isinstance(groups, pd.Series):
@@ -229,6 +229,16 @@ def cov_group_codes(
         raise InputError("cov_kwds['groups'] has missing values; fill them")
     codes = rows.names.units.to_units(codes, "cov_kwds['groups'] vary")
     return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
+
+
+def _own_groups(rows: OwnRows) -> NDArray[np.intp]:
+    """The model's own groups as clusters: each unit is one."""
+    if not rows.source.has("starts"):
+        raise InputError(
+            "cov_type='cluster' needs clusters, and the model has no groups: give a column's name "
+            "or an array, cov_kwds={'groups': 'store'}, or declare the model with groups="
+        )
+    return np.arange(rows.source.units, dtype=np.intp)
 
 
 def flat(params: Any, layout: Layout) -> Array:

@@ -179,8 +179,10 @@ def _is_graph(value: Any) -> bool:
 
 def _is_asked(option: Any) -> bool:
     """Whether an option asks for something: neither left out nor empty."""
-    return option is not None and option is not False and not (
-        isinstance(option, Collection) and len(option) == 0
+    return (
+        option is not None
+        and option is not False
+        and not (isinstance(option, Collection) and len(option) == 0)
     )
 
 

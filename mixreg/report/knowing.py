@@ -44,15 +44,37 @@ def assign(res: BaseResults, new: Any, known: Any, columns: dict[str, Any]) -> p
     """Label, certainty and probabilities of each new row; see `MixRegResults.assign`."""
     rows = read_rows(res, new, columns)
     share = new_posterior(res, rows)
+    informed = False
     if known is None or known is False:
         warn_of_groups(res, rows)
         _warn_of_known(res, rows, share)
     else:
+        before = share.copy()
         share = _with_known(res, share, rows, known, columns)
+        informed = not np.array_equal(before, share, equal_nan=True)
+    if not informed:
+        _check_informed(res, rows)
     posterior = pd.DataFrame(share, rows.index, res.classes)
     first = pd.DataFrame({"component": most_likely(posterior), "certainty": share.max(axis=1)})
     named = posterior.rename(columns=lambda j: f"p{j}")
     return first.join(named) if first.index.is_unique else pd.concat([first, named], axis=1)
+
+
+def _check_informed(res: BaseResults, rows: NewRows) -> None:
+    """Refuse to place rows of which nothing is known: all would be in the largest segment."""
+    alone = len(res.alive) + res.spec.noise < 2
+    if alone or rows.z is not None or not rows.good.any():
+        return
+    groups = None if rows.groups is None else res.known_groups
+    if groups is not None and rows.groups is not None and (places(groups, rows.groups) >= 0).any():
+        return
+    if not any(seen.any() for seen in rows.seen()):
+        raise InputError(
+            f"the new rows have no response ({res.spec.endog_names}), so nothing tells their "
+            "segments apart, and all would be put into the largest. Add the response, or groups "
+            "of the fit; predict(new) gives expected responses, and predict(new, 'posterior') "
+            "class probabilities"
+        )
 
 
 def _warn_of_known(res: BaseResults, rows: NewRows, share: Array) -> None:

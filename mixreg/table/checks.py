@@ -283,9 +283,7 @@ def _codes(recipe: Any) -> list[str]:
     return [] if recipe is None else [factor.code for factor in recipe.factors]
 
 
-def _refuse_response(
-    design: Design, parts: list[frozenset[str]], code: str, where: str
-) -> None:
+def _refuse_response(design: Design, parts: list[frozenset[str]], code: str, where: str) -> None:
     """Refuse a factor that has all columns of a part of the response: it can tell it.
 
     One of several columns is another variable: 'I(food / income) ~ income' is a model.
