@@ -26,6 +26,7 @@ from mixreg.report.fitted import make_fitted
 from mixreg.results import MixRegResults
 from mixreg.sources.base import Standardised
 from mixreg.table.arguments import called
+from mixreg.table.checks import warn_of_single_answers
 from mixreg.table.declaration import Declaration
 
 Array = NDArray[np.float64]
@@ -231,7 +232,8 @@ class MixReg(Declaration):
             How standard errors are made.
         cov_kwds : dict, optional
             For "cluster": `{"groups": array}`, one entry a row; or the name of a
-            column of the table that the model was declared on, while that is there.
+            column of the table that the model was declared on, while that is there. Without
+            it, clusters are the groups of the model.
         progress : bool, optional
             Show a progress bar, or none. If None, one appears by itself, on a
             terminal or in a notebook, when the fit takes more than two seconds.
@@ -267,6 +269,7 @@ class MixReg(Declaration):
             raise InputError(
                 "method='altmin' has no background component; use method='em', or noise=False"
             )
+        warn_of_single_answers(self.spec, self.source)
         job = make_job(self, options, cov_type, cov_kwds)
         journal = None if checkpoint is None else open_journal(checkpoint, job, self.spec)
         solution, estimated = job.watched(progress, on_interrupt, journal)

@@ -322,6 +322,11 @@ class MixRegResults(Sampled):
             their new rows say; others are scored by their rows. A table as in
             `predict` says it of others.
 
+        Raises
+        ------
+        InputError
+            If nothing tells segments of the new rows apart.
+
         Examples
         --------
         >>> from mixreg import MixReg, datasets

@@ -347,7 +347,7 @@ def test_case_weights_are_repeated_rows(data):
     assert_allclose(weighted.weights, repeated.weights, rtol=1e-6)
     # Whatever is averaged over units counts them with their weights.
     assert_allclose(weight_errors(weighted), weight_errors(repeated), rtol=1e-5)
-    columns = ["size", "share", "weight", "certainty"]
+    columns = ["size", "share", "mixing weight", "certainty"]
     assert_allclose(weighted.segments()[columns], repeated.segments()[columns], rtol=1e-5)
     one = data[["x"]].head(1)
     assert_allclose(

@@ -281,7 +281,7 @@ def test_an_input_error_is_a_value_error():
         ({"method": "altmin", "resample": 0}, "resample=0 needs"),
         ({"method": "altmin", "resample": 100}, "resample=100"),
         ({"cov_type": "HC3"}, "cov_type='HC3' is unknown; use one of oim, opg, robust, cluster"),
-        ({"cov_type": "cluster"}, "cov_type='cluster' needs cov_kwds"),
+        ({"cov_type": "cluster"}, "cov_type='cluster' needs clusters, and the model has no groups"),
         ({"cov_type": "cluster", "cov_kwds": {"group": 1}}, "cov_kwds has unknown keys group"),
         ({"cov_type": "cluster", "cov_kwds": {"groups": [1, 2]}}, "has length 2; give 60"),
         (

@@ -69,7 +69,8 @@ def test_a_response_of_yes_and_no_is_scored_as_it_was_fitted(kind):
 
 def test_an_unknown_answer_does_not_count():
     data = sales()
-    res = MixReg.from_formula("bought ~ x", data, k=2, family="binomial").fit(n_init=2)
+    with pytest.warns(InputWarning, match="single 0/1 answer"):
+        res = MixReg.from_formula("bought ~ x", data, k=2, family="binomial").fit(n_init=2)
     new = data.head(3).assign(bought=pd.array([True, None, False], dtype="boolean"))
     found = res.predict(new, "posterior")
     assert_allclose(found.iloc[1], res.weights, atol=1e-8)
@@ -77,6 +78,90 @@ def test_an_unknown_answer_does_not_count():
         found.iloc[[0, 2]],
         res.predict(data.head(3).assign(bought=[1, 0, 0]), "posterior").iloc[[0, 2]],
     )
+
+
+@pytest.mark.filterwarnings("ignore::mixreg.errors.ConvergenceWarning")
+def test_single_answers_do_not_determine_components():
+    data = sales().assign(one=1, yes=lambda d: 1 * d["bought"], no=lambda d: 1 - d["bought"])
+    single = r"single 0/1 answer, so the data do not determine k=2.*groups='column'"
+    for formula, options in (
+        ("yes ~ x", {}),
+        ("yes ~ x", {"trials": "one"}),
+        ("yes + no ~ x", {}),
+        ("yes ~ x", {"concomitant": "~ x"}),
+    ):
+        model = MixReg.from_formula(formula, data, k=2, family="binomial", **options)
+        with pytest.warns(InputWarning, match=single):
+            model.fit(n_init=1)
+        # Several answers a unit, or one component, are determined.
+        model.with_k(1).fit(n_init=1)
+        grouped = {"family": "binomial", "groups": "shop"}
+        MixReg.from_formula("yes + no ~ x", data, k=2, **grouped).fit(n_init=1)
+    more = data.assign(no=data["no"] + 2)
+    MixReg.from_formula("yes + no ~ x", more, k=2, family="binomial").fit(n_init=1)
+
+
+# The response on the other side
+
+
+def lagged(values):
+    """The values of the rows before."""
+    return np.r_[0.0, np.asarray(values, dtype=float)[:-1]]
+
+
+@pytest.mark.parametrize(
+    ("formula", "named", "options"),
+    [
+        ("y ~ y", "'y'", {}),
+        ("y ~ x + np.log(y + 99)", r"'np.log\(y \+ 99\)'", {}),
+        ("np.log(y + 99) ~ x + y", "'y'", {}),
+        ("I(y * 2) ~ y:x", "'y'", {}),
+        ("y ~ x + I(y*2)", r"'I\(y \* 2\)'", {}),
+        ("y ~ Q('y')", "Q", {}),
+        ("y ~ center(y)", r"center\(y\)", {}),
+        ("y ~ I(x * y)", r"'I\(x \* y\)'", {}),
+        ("I(y / x) ~ I(y / x)", r"'I\(y / x\)'", {}),
+        ("yes + no ~ x + no", "'no'", {"family": "binomial"}),
+        ("y ~ x", "concomitant has 'y'", {"concomitant": "~ y"}),
+        ("y ~ x", r"concomitant has 'np.abs\(y\)'", {"concomitant": "~ np.abs(y)"}),
+        ("y ~ x", "offset='y' is the response", {"offset": "y"}),
+    ],
+)
+@pytest.mark.parametrize("source", ["memory", "file", "names"])
+def test_the_response_does_not_explain_itself(formula, named, options, source, tmp_path):
+    data = sales().assign(yes=lambda d: 1 * d["bought"], no=lambda d: 2 - d["bought"])
+    if source == "names":
+        if options or "Q(" in formula:
+            pytest.skip("columns by name need data")
+        y, x, yes, no = (data[name] for name in ("y", "x", "yes", "no"))
+        assert len(y) == len(x) == len(yes) == len(no)
+        data = None
+    elif source == "file":
+        data.drop(columns="wave").to_parquet(tmp_path / "sales.parquet")
+        data = tmp_path / "sales.parquet"
+    with pytest.raises(InputError, match=rf"{named}.*a response cannot explain itself"):
+        MixReg.from_formula(formula, data, k=2, **options)
+
+
+def test_other_columns_explain_a_response():
+    data = sales().assign(y_lag=lambda d: d["y"].shift().fillna(0), flag_y=lambda d: d["y"] > 0)
+    for formula in (
+        "y ~ y_lag + x",
+        "y ~ lagged(y)",
+        "y ~ y.shift().fillna(0)",
+        "I(y - x) ~ x",
+        "I(y / np.exp(x)) ~ np.exp(x)",
+        "y ~ flag_y",
+        ["y ~ x", "x ~ y_lag + y"],
+    ):
+        assert MixReg.from_formula(formula, data, k=2).nobs == len(data)
+
+
+def test_the_response_is_no_column_of_arrays():
+    data = sales()
+    with pytest.raises(InputError, match=r"exog has the column 'y', which is the response"):
+        MixReg(data["y"], data[["x", "y"]], k=2)
+    assert MixReg(data["y"], data[["x"]].rename(columns={"x": "y"}), k=2).nobs == len(data)
 
 
 def test_an_answer_in_words_is_refused_with_the_line_that_takes_it():
@@ -219,8 +304,28 @@ def test_names_and_categories_are_not_warned_of():
     data = sales()
     names = [f"shop {i}" for i in data["shop"]]
     MixReg.from_formula("y ~ name", data.assign(name=names), k=1)
-    MixReg.from_formula("y ~ few", data.assign(few=(data["shop"] % 4).astype(str)), k=1)
+    few = (data["shop"] % 4).astype(str)
+    MixReg.from_formula("y ~ C(few)", data.assign(few=few), k=1)
+    MixReg.from_formula("y ~ few", data.assign(few=few.astype("category")), k=1)
+    MixReg.from_formula("y ~ few", data.assign(few="wave " + few), k=1)
     MixReg.from_formula("y ~ C(price)", data.assign(price=data["shop"].astype(str)), k=1)
+
+
+@pytest.mark.parametrize("odd", [None, "?", "10+"])
+@pytest.mark.parametrize("role", ["regressor", "concomitant", "file"])
+def test_few_numbers_that_are_texts_are_warned_of(odd, role, tmp_path):
+    data = sales()
+    data = data.assign(few=(data["shop"] % 4).astype(str))
+    if odd is not None:
+        data.loc[data["few"] == "2", "few"] = odd
+    formula, options = "y ~ few", {"k": 1}
+    if role == "concomitant":
+        formula, options = "y ~ x", {"k": 2, "concomitant": "~ few"}
+    elif role == "file":
+        data[["y", "few"]].to_parquet(tmp_path / "few.parquet")
+        data = tmp_path / "few.parquet"
+    with pytest.warns(InputWarning, match="'few' is text, so it becomes a category with 4 levels"):
+        MixReg.from_formula(formula, data, **options)
 
 
 def test_numbers_in_words_in_files_are_warned_of(tmp_path):
@@ -414,7 +519,7 @@ def test_latex_has_the_titles_of_the_sections():
     latex = res.summary().as_latex()
     titles = [
         "Mixture of Linear Regressions",
-        "Mixing weights and segments",
+        "Mixing weights; rows and groups assigned",
         "Component 1",
         "Component 2",
     ]

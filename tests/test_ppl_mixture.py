@@ -90,6 +90,8 @@ def near_fit(model: MixReg, step: float) -> np.ndarray:
     return res.params.to_numpy() + step * rng.standard_normal(len(res.params))
 
 
+# A mixture of single answers is no model, but it has a density.
+@pytest.mark.filterwarnings("ignore:each observation has a single 0/1 answer")
 @pytest.mark.parametrize("name", ALL)
 def test_density_is_the_likelihood_plus_the_users_priors(name):
     model = ALL[name]()
@@ -298,6 +300,9 @@ def test_two_mixtures_have_prefixes():
         ({"offset": pt.zeros(80), "likelihood": "sweep"}, "needs likelihood='graph'"),
         ({"concomitant": np.ones((80, 1)), "weights": pt.ones(2) / 2}, "no place beside conco"),
         ({"name": 3}, "the name of the responses comes first"),
+        ({"coef": np.ones((2, 2)), "shared": ["x1"]}, "shared= has no place beside coef="),
+        ({"coef": pt.ones((2, 2)), "only": {"x1": [1]}}, "only= has no place beside coef="),
+        ({"scale": np.ones(2), "equal_variance": True}, "equal_variance= has no place beside sc"),
     ],
 )
 def test_what_cannot_be_is_refused(change, message):
@@ -305,6 +310,14 @@ def test_what_cannot_be_is_refused(change, message):
     arguments = {"name": "y", "X": exog, "k": 2, "observed": np.abs(y).round()} | change
     with pm.Model(), pytest.raises(InputError, match=message):
         ppl.MixtureRegression(**arguments)
+
+
+def test_what_is_not_asked_for_goes_with_coefficients():
+    y, exog = two_lines()
+    nothing = {"shared": [], "only": None, "equal_variance": False}
+    with pm.Model() as built:
+        ppl.MixtureRegression("y", exog, 2, observed=y, coef=np.eye(2), scale=1.0, **nothing)
+    assert [variable.name for variable in built.free_RVs] == ["weights"]
 
 
 def test_unknown_options_are_refused():

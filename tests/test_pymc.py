@@ -36,7 +36,8 @@ from pytensor.gradient import NullTypeGradError  # noqa: E402
 
 # Chains run in processes made by fork.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
+    "ignore:This process .* is multi-threaded:DeprecationWarning",
+    "ignore:each observation has a single 0/1 answer",
 )
 
 PRIORS = Priors(

@@ -288,6 +288,7 @@ def test_one_segment_has_nobody_to_be_compared_with(tone, tmp_path):
 def test_noise_concomitants_shared_terms_and_no_errors(sales, tmp_path):
     rng = np.random.default_rng(2)
     data = sales.assign(age=20 + 5 * sales["kind"] + 5 * rng.normal(size=len(sales)))
+    data.loc[data.index[::40], "volume"] *= np.exp(rng.uniform(-4, 4, len(data.index[::40])))
     res = MixReg.from_formula(
         "np.log(volume) ~ np.log(price) + ad",
         data,
@@ -297,7 +298,24 @@ def test_noise_concomitants_shared_terms_and_no_errors(sales, tmp_path):
         noise=True,
     ).fit()
     page = written(res, tmp_path)
-    assert "No segment (noise)" in page.text
+    # Rows of the background are members of nothing, and nobody describes them.
+    cards = {}
+    profiled = written(res, tmp_path, data[["age"]]).text.split("How many segments")[0]
+    for card in re.split(r"(?=Segment \d |No segment \(noise\) )", profiled):
+        cards.setdefault(card[:9].strip(), card)
+    background = cards["No segmen"].split("What they respond to")[0]
+    assert "in none" in background
+    assert "They belong to no segment with a probability of" in background
+    assert "Who is in it" not in background
+    assert "Members" not in background
+    assert "no segment and no background with a probability of 80%" in page.text
+    table = res.segments()
+    assert table["share"].sum() == pytest.approx(1)
+    mine = cards["Segment 1"]
+    count = int(table.loc[1, "size"])
+    assert f"{table.loc[1, 'share']:.0%} {count:,} rows assigned" in mine
+    assert f"Estimated share (average mixing weight): {table.loc[1, 'mixing weight']:.0%}." in mine
+    assert "Members belong here with a probability of" in mine
     assert "depends on age, by a logit" in page.text
     assert "ad[T.yes]: the same in all segments." in page.text
     assert re.search(r"likelier the (higher|lower) age", page.text)

@@ -395,7 +395,8 @@ def test_rows_that_lack_the_column_of_groups_are_taken_one_by_one(grouped, shop_
     assert_allclose(found, call(new, *how, groups=range(5)))
     # One row is one group, and without responses there is nothing to add up.
     assert len(call(new.head(1), *how)) == 1
-    assert len(call(new.drop(columns="y"), *how)) == 5
+    if method == "predict":
+        assert len(call(new.drop(columns="y"), *how)) == 5
 
 
 def test_groups_without_a_name_are_asked_for(shop_data):

@@ -114,12 +114,12 @@ def cheese_fit():
 def test_segments_by_hand():
     table = segments(stub(POSTERIOR))
     assert table.columns.to_list() == [
-        *("size", "rows", "share", "weight", "certainty", "const", "x"),
+        *("size", "rows", "share", "mixing weight", "certainty", "const", "x"),
     ]
     assert table.index.to_list() == [1, 2]
     assert table["size"].to_list() == table["rows"].to_list() == [2, 2]
     assert_allclose(table["share"], [0.5, 0.5])
-    assert_allclose(table["weight"], [0.425, 0.575])
+    assert_allclose(table["mixing weight"], [0.425, 0.575])
     assert_allclose(table["certainty"], [0.75, 0.9])
     assert_allclose(table[["const", "x"]], [[0, 2], [1, 3]])
 
@@ -139,15 +139,17 @@ def test_noise_is_the_last_row():
     table = segments(res)
     assert table.index.to_list() == [1, 2, 0]
     assert table["size"].to_list() == [1, 1, 2]
-    assert_allclose(table["weight"], [0.25, 0.375, 0.375])
+    assert_allclose(table["mixing weight"], [0.25, 0.375, 0.375])
     assert_allclose(table["certainty"], [0.7, 0.8, 0.65])
     assert table.loc[0, ["const", "x"]].isna().all()
     assert classification(res).table.loc[0, 0] == pytest.approx(0.65)
     found = profile(res, pd.DataFrame({"v": [1.0, 2.0, 5.0, 9.0]}))
     assert found.table.columns.to_list() == [1, 2, 0, "overall"]
     assert_allclose(found.table.loc[("v", "mean"), "overall"], 17 / 4)
-    # One unit a component is left without noise: nothing to compare.
-    assert np.isnan(found.tests.loc["v", "p value"])
+    # The background counts neither in the test nor among its units.
+    f, p = weighted_anova([1.0, 2.0, 5.0, 9.0], posterior)
+    assert_allclose(found.tests.loc["v", ["statistic", "p value"]].tolist(), [f, p])
+    assert found.tests.loc["v", "units"] == 2
 
 
 def test_an_empty_segment_has_no_certainty():
@@ -158,7 +160,11 @@ def test_an_empty_segment_has_no_certainty():
     assert classification(res).table.loc[2].isna().all()
     found = profile(res, pd.DataFrame({"v": [1.0, 2.0, 4.0], "c": list("aab")}))
     assert found.table.notna().all(axis=None)
-    assert found.tests["p value"].isna().all()
+    # Nobody is assigned to the second, but some may be in it.
+    f, p = weighted_anova([1.0, 2.0, 4.0], res.posterior)
+    assert_allclose(found.tests.loc["v", ["statistic", "p value"]].tolist(), [f, p])
+    alone = profile(stub(np.array([[1.0, 0.0]] * 3)), pd.DataFrame({"v": [1.0, 2.0, 4.0]}))
+    assert alone.tests["p value"].isna().all()
 
 
 def test_segments_of_a_fit(plain_fit):
@@ -229,18 +235,28 @@ def test_profile_by_hand():
     spread = (0.9 * (1 - first) ** 2 + 0.6 * (2 - first) ** 2 + 0.2 * (3 - first) ** 2) / 1.7
     assert_allclose(found.table[1], [first, np.sqrt(spread), 0.6 / 1.7, 1.1 / 1.7])
     assert_allclose(found.table["overall"], [3, np.std([1, 2, 3, 6]), 0.25, 0.75])
-    # Labels 1 1 2 2: means 1.5 and 4.5, between 9, within 5, F = 9 / (5 / 2).
+    # Sizes 1.7 and 2.3, sums 2.7 and 9.3: between them is 1.7 m1² + 2.3 m2² - 36, in all 14.
+    between = 2.7**2 / 1.7 + 9.3**2 / 2.3 - 36
     assert found.tests.loc["v", "test"] == "F"
-    assert_allclose(found.tests.loc["v", ["statistic", "df", "df_resid"]].tolist(), [3.6, 1, 2])
-    assert found.tests.loc["v", "effect size"] == pytest.approx(9 / 14)
-    # Counts 1 1 / 0 2: chi-square 4 / 3 with one degree of freedom.
+    expected = [between / ((14 - between) / 2), 1, 2]
+    assert_allclose(found.tests.loc["v", ["statistic", "df", "df_resid"]].tolist(), expected)
+    assert found.tests.loc["v", "effect size"] == pytest.approx(between / 14)
+    # Counts of a and b: 0.6 and 1.1 in the first component, 0.4 and 1.9 in the second.
+    counts = np.array([[0.6, 1.1], [0.4, 1.9]])
+    expected = stats.chi2_contingency(counts, correction=False)
     assert found.tests.loc["c", "test"] == "chi-square"
-    assert found.tests.loc["c", "statistic"] == pytest.approx(4 / 3)
-    assert found.tests.loc["c", "effect size"] == pytest.approx(np.sqrt(1 / 3))
+    assert found.tests.loc["c", "statistic"] == pytest.approx(expected.statistic)
+    assert found.tests.loc["c", "effect size"] == pytest.approx(np.sqrt(expected.statistic / 4))
+    # The tests compare the means of the table.
+    means = found.table.loc[("v", "mean")]
+    spread = 1.7 * (means[1] - 3) ** 2 + 2.3 * (means[2] - 3) ** 2
+    assert spread == pytest.approx(between)
 
 
-def test_tests_agree_with_scipy(plain_fit, plain_data):
-    tests = profile(plain_fit, plain_data[["age", "city"]]).tests
+def test_tests_of_certain_labels_agree_with_scipy(plain_fit, plain_data):
+    labels = plain_fit.labels.to_numpy()
+    sure = stub(np.eye(2)[labels - 1], index=plain_data.index)
+    tests = profile(sure, plain_data[["age", "city"]]).tests
     parts = [age for _, age in plain_data["age"].groupby(plain_fit.labels)]
     f, p = stats.f_oneway(*parts)
     assert_allclose(tests.loc["age", ["statistic", "p value"]].tolist(), [f, p], rtol=1e-9)
@@ -250,6 +266,32 @@ def test_tests_agree_with_scipy(plain_fit, plain_data):
     assert_allclose(tests.loc["city", ["statistic", "df", "p value"]].tolist(), expected)
     v = stats.contingency.association(counts, method="cramer")
     assert tests.loc["city", "effect size"] == pytest.approx(v)
+
+
+def test_tests_weight_units_as_the_means_do(plain_fit, plain_data):
+    data = plain_data[["age", "city"]]
+    tests, posterior = profile(plain_fit, data).tests, plain_fit.posterior.to_numpy()
+    expected = weighted_anova(data["age"], posterior)
+    assert_allclose(tests.loc["age", ["statistic", "p value"]].tolist(), expected)
+    counts = posterior.T @ pd.get_dummies(data["city"]).to_numpy(dtype=float)
+    chi2 = stats.chi2_contingency(counts, correction=False)
+    assert_allclose(
+        tests.loc["city", ["statistic", "p value"]].tolist(), [chi2.statistic, chi2.pvalue]
+    )
+
+
+def weighted_anova(values, posterior):
+    """F and p of a regression on components, units repeated with their shares as weights."""
+    values, share = np.asarray(values, dtype=float), np.asarray(posterior)
+    long, weight = np.repeat(values, share.shape[1]), share.ravel()
+    dummies = np.tile(np.eye(share.shape[1]), (len(values), 1))
+    rest = long - dummies @ np.linalg.solve(
+        (dummies.T * weight) @ dummies, dummies.T @ (weight * long)
+    )
+    within, df = weight @ rest**2, weight.sum() - share.shape[1]
+    total = weight @ (long - weight @ long / weight.sum()) ** 2
+    f = (total - within) / (share.shape[1] - 1) / (within / df)
+    return f, stats.f.sf(f, share.shape[1] - 1, df)
 
 
 def test_planted_differences_are_found(plain_fit, plain_data):
@@ -312,7 +354,7 @@ def test_groups_count_once():
     assert "shop" not in found.table.index
     by_hand = [1.0, 2.0, 3.0, 6.0]
     assert found.table.loc[("v", "mean"), "overall"] == 3
-    assert found.tests.loc["v", "statistic"] == pytest.approx(3.6)
+    assert found.tests.loc["v", "statistic"] == pytest.approx(weighted_anova(by_hand, POSTERIOR)[0])
     share = np.array([2 / 3, 1, 0, 0])
     assert_allclose(found.table.loc[("c", "p"), 1], POSTERIOR[:, 0] @ share / 1.7)
     assert found.tests["units"].to_list() == [4, 4]
@@ -326,7 +368,8 @@ def test_constant_within_groups_is_the_same_by_row_and_by_group(shop_fit, shop_d
     wanted = profile(shop_fit, by_group)
     assert_allclose(found.table, wanted.table)
     assert_allclose(found.tests["statistic"], wanted.tests["statistic"])
-    counts = pd.crosstab(shop_fit.group_labels, by_group["owner"].loc[shop_fit.group_labels.index])
+    owners = pd.get_dummies(by_group["owner"].loc[shop_fit.group_labels.index])
+    counts = shop_fit.group_posterior.to_numpy().T @ owners.to_numpy(dtype=float)
     chi2 = stats.chi2_contingency(counts, correction=False)
     assert found.tests.loc["owner", "statistic"] == pytest.approx(chi2.statistic)
 
@@ -389,7 +432,8 @@ def test_variables_without_spread():
     data = pd.DataFrame({"same": [0.1] * 4, "split": [1.0, 1.0, 2.0, 2.0], "one": ["a"] * 4})
     tests = profile(stub(POSTERIOR), data).tests
     assert tests.loc["same", ["statistic", "p value", "effect size"]].isna().all()
-    assert tests.loc["split", ["statistic", "p value", "effect size"]].to_list() == [np.inf, 0, 1]
+    sure = profile(stub(np.eye(2)[[0, 0, 1, 1]]), data).tests
+    assert sure.loc["split", ["statistic", "p value", "effect size"]].to_list() == [np.inf, 0, 1]
     assert tests.loc["one", ["statistic", "p value", "effect size"]].isna().all()
 
 
@@ -460,7 +504,7 @@ def test_profile_prints(plain_fit, plain_data):
         "sd",
         "overall",
         "chi-square",
-        "taken for known",
+        "weighted by their posterior",
     ):
         assert word in text
     assert "e+05" not in text
@@ -664,7 +708,9 @@ def test_profile_of_cheese(cheese_fit):
     means = data.groupby("RETAILER")["PRICE"].mean()
     assert found.table.loc[("PRICE", "mean"), "overall"] == pytest.approx(means.mean())
     parts = [price for _, price in means.groupby(cheese_fit.group_labels)]
-    assert found.tests.loc["PRICE", "p value"] == pytest.approx(stats.f_oneway(*parts).pvalue)
+    assert found.tests.loc["PRICE", "p value"] == pytest.approx(
+        stats.f_oneway(*parts).pvalue, rel=1e-4
+    )
     by_group = profile(cheese_fit, data.groupby("RETAILER")[["VOLUME", "PRICE"]].mean())
     assert_allclose(by_group.table, found.table.loc[["VOLUME", "PRICE"]])
     assert found.tests.loc["chain", "units"] == 88

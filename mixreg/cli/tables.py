@@ -119,27 +119,17 @@ def _read(source: Any, kind: str, name: str, sep: str | None, encoding: str | No
 def _binary(source: Any, kind: str, name: str) -> pd.DataFrame:
     read = {".parquet": pd.read_parquet, ".feather": pd.read_feather}.get(kind, pd.read_excel)
     try:
-<<<<<<< HEAD
         with needs(f"reading {name} needs", *_package(kind)):
-            return read(source)
+            found = read(source)
+            if kind in EXCEL:
+                # Excel keeps 15 digits: floats, which groups refuse, say that the others are lost.
+                lost = _beyond(found, "iuO")
+                return found.assign(
+                    **{n: pd.to_numeric(found[n], "coerce").astype(float) for n in lost}
+                )
+            lost = _beyond(found, "f")
+            return found.assign(**_as_written(source, kind, lost)) if lost else found
     except (MemoryError, NotInstalledError):
-=======
-        found = read(source)
-        if kind in EXCEL:
-            # Excel keeps 15 digits: floats, which groups refuse, say that the others are lost.
-            lost = _beyond(found, "iuO")
-            return found.assign(
-                **{n: pd.to_numeric(found[n], "coerce").astype(float) for n in lost}
-            )
-        lost = _beyond(found, "f")
-        return found.assign(**_as_written(source, kind, lost)) if lost else found
-    except ImportError as error:
-        raise InputError(
-            f"reading {name} needs {package}, which is not installed; try: pip install "
-            f"'mixreg[{extra}]'"
-        ) from error
-    except MemoryError:
->>>>>>> tables
         raise
     except Exception as error:  # each format has errors of its own
         reason = " ".join(str(error).split())

@@ -111,6 +111,13 @@ class Estimate:
         )
 
 
+EXACT = "The fit is exact: coefficients are known without error, weights are not."
+EXACT_BY_CHANCE = (
+    "The fit is exact, but some components have no more rows than coefficients and would fit any "
+    "responses: errors of their coefficients are not known."
+)
+
+
 @one_thread()
 def fit_problem(
     problem: Problem,
@@ -164,7 +171,10 @@ def estimate(
     unknown = undetermined(solution.last.xx, inner)
     on_logs = _on_logs(inner, mixture)
     if solution.exact:
-        description = "The fit is exact: coefficients are known without error, weights are not."
+        chance = np.zeros(inner.size, dtype=bool)
+        if not solution.certified:
+            chance = fitted_anyway(inner, solution.last.labels.rows)
+        description = EXACT_BY_CHANCE if chance.any() else EXACT
         gate = inner.gating_index()
         cov = np.zeros((inner.size, inner.size))
         with np.errstate(over="ignore"):
@@ -179,8 +189,9 @@ def estimate(
         if sums.clusters is not None:
             description = description.format(clusters=len(sums.clusters.each()))
         found = covariance(sums, cov_type, on_logs, unknown)
+        chance = np.zeros(inner.size, dtype=bool)
     separated, gate_separated = _runaway(found, on_logs, inner)
-    known = found.seen_by(back, unknown)
+    known = found.seen_by(back, np.hstack([unknown, np.eye(inner.size)[:, chance]]))
     cov = known.matrix
     return Estimate(
         params,
@@ -196,6 +207,30 @@ def estimate(
         finite=known.finite,
         runaway=known.runaway,
     )
+
+
+def fitted_anyway(layout: Layout, rows: Array) -> NDArray[np.bool_]:
+    """Parameters of exact components whose rows some coefficients would fit in any case.
+
+    A component with no more rows than coefficients is exact whatever its responses are; and so
+    are all of them, if together they have no more.
+
+    Parameters
+    ----------
+    layout : Layout
+    rows : (K,) array
+        Rows with each label.
+    """
+    index, scales = layout.coef_index(), layout.scale_index()
+    own, found = (index >= 0).sum(axis=1), np.zeros(layout.size, dtype=bool)
+    everything = rows.sum() <= np.unique(index[index >= 0]).size
+    for j in range(layout.k):
+        if everything or rows[j] <= own[j]:
+            mine = index[j][[i for i in range(layout.p) if everything or i not in layout.shared]]
+            found[mine[mine >= 0]] = True
+    if everything:
+        found[scales] = True
+    return found
 
 
 def _posterior(

@@ -114,6 +114,9 @@ def make_start(init: Any, model: ModelParts) -> Any:
         )
     if isinstance(init, pd.DataFrame):
         return start_from_coefficients(_by_term(init, model.design.terms), model)
+    if isinstance(init, pd.Series):
+        names = model.rows.names
+        check_order("init labels", init, names.index, names.kept, names.groups)
     values = np.asarray(init)
     if values.ndim == 2:
         return start_from_coefficients(values, model)
@@ -176,6 +179,23 @@ def start_from_labels(labels: NDArray[Any], model: ModelParts) -> Array:
     return one_hot(labels.astype(np.intp) - 1, k) + (labels == 0) / k
 
 
+def check_order(
+    name: str,
+    values: pd.Series,
+    rows: pd.Index,
+    kept: NDArray[np.bool_],
+    groups: pd.Index | None = None,
+) -> None:
+    """Refuse a Series of other rows, or of the rows or groups in another order."""
+    index = values.index
+    given = index[kept] if len(index) == len(kept) else index
+    if not (given.equals(rows) or (groups is not None and index.equals(groups))):
+        raise InputError(
+            f"{name} has another index than the rows of the model; align it, as with "
+            "series.reindex(data.index), or give series.to_numpy() if the order is that of the rows"
+        )
+
+
 def cov_group_codes(
     cov_type: str, cov_kwds: dict[str, Any] | None, rows: OwnRows
 ) -> NDArray[np.intp] | None:
@@ -189,9 +209,12 @@ def cov_group_codes(
             raise InputError("cov_kwds['groups'] is only used with cov_type='cluster'")
         return None
     if groups is None:
-        raise InputError("cov_type='cluster' needs cov_kwds={'groups': array}")
+        return _own_groups(rows)
     if isinstance(groups, str):
         groups = rows.names.column("cov_kwds['groups']", groups)
+    elif isinstance(groups, pd.Series):
+        names = rows.names
+        check_order("cov_kwds['groups']", groups, names.index, names.kept)
     if np.ndim(groups) != 1:
         raise InputError(
             f"cov_kwds['groups'] must be a column's name or an array with one entry a row; got "
@@ -206,6 +229,16 @@ def cov_group_codes(
         raise InputError("cov_kwds['groups'] has missing values; fill them")
     codes = rows.names.units.to_units(codes, "cov_kwds['groups'] vary")
     return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
+
+
+def _own_groups(rows: OwnRows) -> NDArray[np.intp]:
+    """The model's own groups as clusters: each unit is one."""
+    if not rows.source.has("starts"):
+        raise InputError(
+            "cov_type='cluster' needs clusters, and the model has no groups: give a column's name "
+            "or an array, cov_kwds={'groups': 'store'}, or declare the model with groups="
+        )
+    return np.arange(rows.source.units, dtype=np.intp)
 
 
 def flat(params: Any, layout: Layout) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ class MixtureRegression:
     observed : (n,) array or Series
         Responses.
     coef : (k, p) variable, optional
-        Coefficients, components by columns of X.
+        Coefficients, components by columns of X. It gives those of all components, so
+        `shared` and `only` have no place beside it.
     scale : (k,) variable or a single one, optional
         Residual standard deviation, or the dispersion of other families, as `results.scale`.
     weights : (K,) variable, optional
@@ -175,6 +177,15 @@ def _is_graph(value: Any) -> bool:
     return hasattr(value, "type") and hasattr(value, "owner") and hasattr(value, "eval")
 
 
+def _is_asked(option: Any) -> bool:
+    """Whether an option asks for something: neither left out nor empty."""
+    return (
+        option is not None
+        and option is not False
+        and not (isinstance(option, Collection) and len(option) == 0)
+    )
+
+
 def _refuse_graph(name: str, value: Any) -> None:
     if _is_graph(value):
         raise InputError(
@@ -197,6 +208,16 @@ def _told_apart(
     pymc()
     for name in ("groups", "concomitant", "exposure", "trials", "choice_set", "known_labels"):
         _refuse_graph(name, options.get(name))
+    for option, argument, value in (
+        ("shared", "coef", coef),
+        ("only", "coef", coef),
+        ("equal_variance", "scale", scale),
+    ):
+        if value is not None and _is_asked(options.get(option)):
+            raise InputError(
+                f"{option}= has no place beside {argument}=, which gives {argument} of every "
+                f"component; leave {option}= out and say it in {argument}, or leave {argument}= out"
+            )
     classes = k + bool(options.get("noise", False)) if isinstance(k, (int, np.integer)) else None
     mixing = _is_graph(weights) or (
         weights is not None and not isinstance(weights, str) and np.shape(weights) == (classes,)

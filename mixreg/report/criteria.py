@@ -235,6 +235,8 @@ class Criteria:
     def hqic(self) -> float:
         """Hannan and Quinn's criterion; n as in `bic`.
 
+        Its penalty 2 log(log(n)) is taken for zero where n is so small that it is negative.
+
         Examples
         --------
         >>> from mixreg import MixReg, datasets
@@ -242,7 +244,8 @@ class Criteria:
         >>> [round(value, 2) for value in (res.aic, res.hqic, res.bic)]
         [-276.83, -268.27, -255.76]
         """
-        return -2 * self.llf + 2 * self.df_model * float(np.log(np.log(self.n_units)))
+        penalty = float(np.log(np.log(max(self.n_units, np.e))))
+        return -2 * self.llf + 2 * self.df_model * penalty
 
     @property
     def entropy(self) -> float:

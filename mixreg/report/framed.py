@@ -310,7 +310,7 @@ class Framed(BaseResults):
         ----------
         cov_type : {"oim", "opg", "robust", "cluster", "none"}
         cov_kwds : dict, optional
-            For "cluster": `{"groups": array}`, one entry a row.
+            For "cluster": `{"groups": array}`, one entry a row; the model's groups if None.
         data : DataFrame or another table, optional
             The rows that the model was fitted to, where they are gone.
 

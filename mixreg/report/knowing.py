@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError, InputWarning, warn
 from mixreg.report.base_results import BaseResults
+from mixreg.report.beside import key_of, places
 from mixreg.report.prediction import NewRows, most_likely, new_posterior, prior_of, warn_of_groups
 from mixreg.report.residuals import by_response
 from mixreg.report.row_facts import new_facts, own_facts, read_rows
@@ -43,15 +44,37 @@ def assign(res: BaseResults, new: Any, known: Any, columns: dict[str, Any]) -> p
     """Label, certainty and probabilities of each new row; see `MixRegResults.assign`."""
     rows = read_rows(res, new, columns)
     share = new_posterior(res, rows)
+    informed = False
     if known is None or known is False:
         warn_of_groups(res, rows)
         _warn_of_known(res, rows, share)
     else:
+        before = share.copy()
         share = _with_known(res, share, rows, known, columns)
+        informed = not np.array_equal(before, share, equal_nan=True)
+    if not informed:
+        _check_informed(res, rows)
     posterior = pd.DataFrame(share, rows.index, res.classes)
     first = pd.DataFrame({"component": most_likely(posterior), "certainty": share.max(axis=1)})
     named = posterior.rename(columns=lambda j: f"p{j}")
     return first.join(named) if first.index.is_unique else pd.concat([first, named], axis=1)
+
+
+def _check_informed(res: BaseResults, rows: NewRows) -> None:
+    """Refuse to place rows of which nothing is known: all would be in the largest segment."""
+    alone = len(res.alive) + res.spec.noise < 2
+    if alone or rows.z is not None or not rows.good.any():
+        return
+    groups = None if rows.groups is None else res.known_groups
+    if groups is not None and rows.groups is not None and (places(groups, rows.groups) >= 0).any():
+        return
+    if not any(seen.any() for seen in rows.seen()):
+        raise InputError(
+            f"the new rows have no response ({res.spec.endog_names}), so nothing tells their "
+            "segments apart, and all would be put into the largest. Add the response, or groups "
+            "of the fit; predict(new) gives expected responses, and predict(new, 'posterior') "
+            "class probabilities"
+        )
 
 
 def _warn_of_known(res: BaseResults, rows: NewRows, share: Array) -> None:
@@ -59,7 +82,7 @@ def _warn_of_known(res: BaseResults, rows: NewRows, share: Array) -> None:
     groups = None if rows.groups is None else res.known_groups
     if rows.groups is None or groups is None:
         return
-    at = np.asarray(groups.get_indexer(rows.groups))
+    at = places(groups, rows.groups)
     there = (at >= 0) & np.isfinite(share).all(axis=1)
     other = np.zeros(len(rows), dtype=bool)
     other[there] = share[there].argmax(axis=1) != res.unit_posterior.argmax(axis=0)[at[there]]
@@ -79,7 +102,7 @@ def _with_known(
 ) -> Array:
     """Probabilities of new rows, (n, K), with the posterior of the customers who are known."""
     table, names = _posteriors(res, known, rows, columns)
-    at = np.asarray(table.index.get_indexer(names))
+    at = places(table.index, names, "new customers" if known is not True else "")
     # Rows that lack a regressor stay unknown, as they are for strangers.
     told = (at >= 0) & rows.good
     share[told] = table.to_numpy(dtype=float)[at[told]]
@@ -102,10 +125,41 @@ def _posteriors(
         raise InputError(
             f"known must be True, a table of earlier rows, or one of posteriors; got {known!r}"
         )
-    customers = rows.index if rows.groups is None else rows.groups
-    if list(table.columns) == list(res.classes):
-        return _one_each(table), customers
-    return _from_rows(res, known, columns), customers
+    found = _given_posteriors(res, table)
+    found = _from_rows(res, known, columns) if found is None else found
+    names = _customers(rows)
+    _check_customers(found.index, names, rows.groups is not None)
+    return _one_each(found.dropna()), names
+
+
+def _customers(rows: NewRows) -> pd.Index:
+    """Who each row is of: its group, else the label of the row."""
+    return rows.index if rows.groups is None else rows.groups
+
+
+def _given_posteriors(res: BaseResults, table: pd.DataFrame) -> pd.DataFrame | None:
+    """A table of posteriors by customer; None if it is one of rows."""
+    name = res.spec.groups_name
+    keys = key_of(table, name)
+    classes = table.drop(columns=[name], errors="ignore")
+    if list(classes.columns) != list(res.classes):
+        return None
+    return classes if keys is None else classes.set_axis(keys, axis=0)
+
+
+def _check_customers(known: pd.Index, names: pd.Index, grouped: bool) -> None:
+    """Refuse row numbers where customers have names, and names where they have row numbers."""
+    ranged = isinstance(known, pd.RangeIndex)
+    if grouped:
+        bad = ranged and not (len(known) == names.nunique() and names.isin(known).all())
+    else:
+        bad = ranged != isinstance(names, pd.RangeIndex) and known.name != names.name
+    if bad:
+        raise InputError(
+            "known and the new rows name their customers in different ways: one by row numbers "
+            "(a RangeIndex), the other by names; give both the column of the groups, or an index "
+            "of customers"
+        )
 
 
 def _from_rows(res: BaseResults, known: Any, columns: dict[str, Any]) -> pd.DataFrame:
@@ -118,8 +172,7 @@ def _from_rows(res: BaseResults, known: Any, columns: dict[str, Any]) -> pd.Data
             "earlier responses"
         )
     posterior = new_facts(res, rows).posterior.T
-    customers = rows.index if rows.groups is None else rows.groups
-    return _one_each(pd.DataFrame(posterior, customers, res.classes).dropna())
+    return pd.DataFrame(posterior, _customers(rows), res.classes)
 
 
 def _one_each(table: pd.DataFrame) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from mixreg.families import Family
 from mixreg.inference.averages import ClassProbabilities
 from mixreg.reading.files import read_whole
 from mixreg.report.base_results import BaseResults
+from mixreg.report.beside import places
 from mixreg.sources import in_memory, per_unit
 from mixreg.sources.base import PerRow
 from mixreg.sources.block import Block
@@ -366,7 +367,7 @@ def new_posterior(res: BaseResults, rows: NewRows) -> Array:
     out[good] = prior_of(res, rows)[good]
     if rows.groups is not None and labels is not None:
         # What is known of a group from the fit, unless it answers anew below.
-        known = labels.get_indexer(rows.groups)
+        known = places(labels, rows.groups)
         out[good & (known >= 0)] = res.unit_posterior.T[known[good & (known >= 0)]]
     if not any(seen.any() for seen in rows.seen()):
         return out

@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 # What pandas calls objects that are points or spans of time.
 DATES = frozenset({"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"})
+# Components with a smaller share of the units have nobody in them.
+NOBODY = 1e-6
 MOST_LEVELS = 100  # a text column with more names its rows; it does not describe them
 TESTS = "test", "statistic", "df", "df_resid", "p value", "effect size", "units", "missing"
 
@@ -57,7 +59,7 @@ class SegmentProfile(_Report):
         are "mean" and "sd"; those of a category hold shares.
     tests : DataFrame
         By variable: test, statistic, df, df_resid, p value, effect size (eta²
-        or Cramér's V), units used, values missing.
+        or Cramér's V), units used (without those labelled as background), values missing.
     left_out : tuple of str
         Columns of dates and durations, which have neither means nor shares.
 
@@ -78,7 +80,10 @@ class SegmentProfile(_Report):
     left_out: tuple[str, ...] = ()
 
     def _parts(self) -> list[tuple[str, pd.DataFrame]]:
-        note = "Tests, labels taken for known; effect size is eta² for F, Cramér's V for chi-square"
+        note = (
+            "Tests (units weighted by their posterior, as in the profile); effect size is eta² for "
+            "F, Cramér's V for chi-square"
+        )
         dates = f" (dates left out: {', '.join(self.left_out)})" if self.left_out else ""
         return [(f"Profile of the segments{dates}", self.table), (note, self.tests)]
 
@@ -156,8 +161,14 @@ class _Members(NamedTuple):
 
     ids: pd.Index  # components; 0 at the end where the model has noise
     posterior: Array  # (units, ids)
-    assigned: NDArray[Any]  # (units, ids), case weights in the column of the label
+    background: Mask  # (units,), those whose label is 0
     weight: NDArray[Any]  # (units,), whole numbers where no weights were given
+
+    def share(self, there: Mask) -> Array:
+        """How much some units count in each component that anybody is in, (units, components)."""
+        own = self.posterior[:, self.ids != 0] * self.weight[:, None]
+        held = own.sum(axis=0) > NOBODY * self.weight.sum()
+        return np.asarray(own[there][:, held])
 
 
 def segments(res: BaseResults) -> pd.DataFrame:
@@ -165,14 +176,15 @@ def segments(res: BaseResults) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame by component. `size` counts the units assigned (groups where there
-    are groups, else rows) with their case weights, `rows` the rows of the data;
-    `share` is the share of the units assigned, `weight` the mixing weight,
-    `certainty` the average posterior of the units assigned. Then follow the
+    DataFrame by component. Units (groups where there are groups, else rows) are
+    assigned to their most likely component: `size` counts them with their case
+    weights, `rows` counts their rows, `share` is their share of all units, and
+    `certainty` their average posterior. `mixing weight` is what the model estimates
+    of the share, without assigning anybody. Then follow the
     coefficients ("coef size" where a term has the name of a column above).
     Where the response is a log or the link is one, a regressor `np.log(price)`
     has a column "elasticity of price", unless it is in another term as well:
-    then its elasticity is not one number. Noise is the last row, 0.
+    then its elasticity is not one number. Noise is the last row, 0: its rows are in no segment.
     """
     tally, ids = res.fitted.tally, pd.Index(res.spec.classes, name="component")
     size = tally.assigned
@@ -181,7 +193,7 @@ def segments(res: BaseResults) -> pd.DataFrame:
             "size": size,
             "rows": tally.rows,
             "share": size / size.sum(),
-            "weight": res.weights.reindex(ids),
+            "mixing weight": res.weights.reindex(ids),
             "certainty": _ratio(np.diag(tally.joint), size),
         },
         ids,
@@ -199,20 +211,22 @@ def profile(res: BaseResults, data: Any) -> SegmentProfile:
     Parameters
     ----------
     data : DataFrame, another table, or files
-        With the index of the data that the model was fitted on; rows that the
-        model did not use are left out. For a model with groups also one row a
-        group, indexed by group. Another table than pandas' has the rows of the
-        data, or one row a group and the column that names it. Of a fit whose rows
-        are gone, rows have the column that names their group, whose label is kept;
-        without groups they have all columns of the model, by which they are labelled.
+        Of a model with groups: one row a group, or all rows of the groups, and the
+        column that names the groups, or a level of the index that has its name. Rows
+        of other groups are left out, and groups that are not there are warned of.
+        Else, matched by its index: the rows of the data that the model was fitted on,
+        or one row a group under the names of groups. Row numbers (a RangeIndex) are
+        matched with row numbers only. Of a fit whose rows are gone and that has no
+        groups, rows have all columns of the model, by which they are labelled.
 
     Notes
     -----
     Means, standard deviations (divided by the sum of weights) and shares are
-    weighted by the posterior and by case weights. Across the components
-    assigned, noise left out, numbers are compared by one-way ANOVA with eta²,
-    categories by the chi-square test with Cramér's V. These tests take the
-    labels for known, so they are approximate.
+    weighted by the posterior and by case weights. Across the components,
+    noise left out, numbers are compared by one-way ANOVA with eta², categories
+    by the chi-square test with Cramér's V. These tests weight units in the same
+    way: a unit counts in each component with its posterior. They take the posterior
+    for known, so they are approximate.
 
     A group counts as one: a number is averaged over its rows, a category is
     spread over the levels of its rows, and where that varies within groups
@@ -235,10 +249,9 @@ def profile(res: BaseResults, data: Any) -> SegmentProfile:
         described = _describe(values[there], members, there, levels is None)
         index = pd.MultiIndex.from_product([[name], levels or ["mean", "sd"]])
         tables.append(pd.DataFrame(described, index, [*members.ids, "overall"]))
-        assigned = members.assigned[there][:, members.ids != 0]
-        assigned = assigned[:, assigned.any(axis=0)]
-        test = (_anova if levels is None else _chi_square)(values[there], assigned)
-        tests[name] = [*test, int(there.sum()), int(frame[name].isna().sum())]
+        test = (_anova if levels is None else _chi_square)(values[there], members.share(there))
+        used = int((there & ~members.background).sum())
+        tests[name] = [*test, used, int(frame[name].isna().sum())]
     tested = pd.DataFrame.from_dict(tests, orient="index", columns=TESTS)
     table = pd.concat(tables).rename_axis(index=["variable", "level"])
     return SegmentProfile(table, tested.rename_axis(index="variable"), left_out)
@@ -276,8 +289,7 @@ def _members(res: BaseResults) -> _Members:
     weight = np.ones(len(labels), dtype=int)
     if res.fitted.tally.weighted:
         weight = unit_weights(res.model.source)
-    assigned = (labels[:, None] == np.array(ids)) * weight[:, None]
-    return _Members(pd.Index(ids, name="component"), posterior, assigned, weight)
+    return _Members(pd.Index(ids, name="component"), posterior, labels == 0, weight)
 
 
 def _without_dates(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -329,15 +341,15 @@ def _describe(values: Array, members: _Members, there: Mask, number: bool) -> Ar
     return np.vstack([means, np.sqrt(_ratio((share * (values - means) ** 2).sum(axis=0), total))])
 
 
-def _anova(values: Array, assigned: NDArray[Any]) -> list[Any]:
-    """One-way analysis of variance; a unit of weight 2 counts as two."""
-    size, weight = assigned.sum(axis=0), assigned.sum(axis=1)
+def _anova(values: Array, share: Array) -> list[Any]:
+    """One-way analysis of variance; a unit counts in each component with its share."""
+    size, weight = share.sum(axis=0), share.sum(axis=1)
     df, df_resid = len(size) - 1, size.sum() - len(size)
     if df < 1 or df_resid <= 0:
         return ["F", *[np.nan] * 5]
     number = values[:, 0] - values[:, 0] @ weight / weight.sum()
-    within = number - (assigned > 0) @ (number @ assigned / size)
-    total, rest = weight @ number**2, weight @ within**2
+    within = number[:, None] - number @ share / size
+    total, rest = weight @ number**2, (share * within**2).sum()
     floor = 1e-28 * (weight @ values[:, 0] ** 2)  # what rounding leaves of a constant
     if total <= floor:
         return ["F", np.nan, df, df_resid, np.nan, np.nan]
@@ -345,9 +357,9 @@ def _anova(values: Array, assigned: NDArray[Any]) -> list[Any]:
     return ["F", f, df, df_resid, float(stats.f.sf(f, df, df_resid)), 1 - rest / total]
 
 
-def _chi_square(values: Array, assigned: NDArray[Any]) -> list[Any]:
-    """Test of independence of levels and components assigned."""
-    counts = assigned.T @ values
+def _chi_square(values: Array, share: Array) -> list[Any]:
+    """Test of independence of levels and components; a unit counts with its shares."""
+    counts = share.T @ values
     counts = counts[:, counts.any(axis=0)]
     smaller = min(counts.shape) - 1
     if smaller < 1:

@@ -41,7 +41,7 @@ class Sections(Summary):
     >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
     >>> summary = res.summary()
     >>> [table.title for table in summary.tables]
-    ['Mixture of Linear Regressions', 'Mixing weights and segments', 'Component 1', 'Component 2']
+    ['Mixture of Linear Regressions', 'Mixing weights; rows assigned', 'Component 1', 'Component 2']
     """
 
     def as_latex(self) -> str:
@@ -192,14 +192,14 @@ def _number(value: float) -> str:
 
 
 def _weights_table(results: BaseResults, alpha: float, width: int) -> SimpleTable:
-    """Weights with standard errors, residual deviations, and segment sizes."""
+    """Weights with standard errors, residual deviations, and how many have which label."""
     frame = weights_frame(results, alpha)
     scale = results.spec.family.dispersion_name
     scale = None if len(results.spec.responses) > 1 else scale
     header = ["weight", "std err", *_interval_names(alpha), *([scale] if scale else []), "rows"]
     rows = []
     for row in frame.itertuples():
-        numbers = [f"{v:.3f}" for v in (row.weight, row.weight_se, row.lower, row.upper)]
+        numbers = [_plain(v) for v in (row.weight, row.weight_se, row.lower, row.upper)]
         if scale:
             numbers.append(f"{row.scale:.4g}" if row.Index else "-")
         rows.append([*numbers, str(int(row.rows))])
@@ -209,7 +209,13 @@ def _weights_table(results: BaseResults, alpha: float, width: int) -> SimpleTabl
             row.append(str(int(count)))
     stubs = [f"Component {j}" if j else "Noise" for j in results.classes]
     average = "Mixing weights" if results.spec.mixture.gate.constant else "Average weights"
-    return _table(rows, header, stubs, f"{average} and segments", width)
+    assigned = "rows" if results.ngroups is None else "rows and groups"
+    return _table(rows, header, stubs, f"{average}; {assigned} assigned", width)
+
+
+def _plain(value: float) -> str:
+    """A weight or a bound of it; a dash where it was not computed."""
+    return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def _scales_table(results: BaseResults, width: int) -> SimpleTable:
@@ -261,6 +267,8 @@ def weight_intervals(results: BaseResults, alpha: float) -> tuple[Array, Array]:
     pi, weight_se, beliefs = results.weights.to_numpy(), weight_errors(results), _counts(results)
     if len(pi) == 1:
         return np.ones(1), np.ones(1)
+    if np.isnan(weight_se).all():
+        return weight_se, weight_se
     if beliefs is not None:
         each = beta(*beliefs)
         return each.ppf(alpha / 2), each.isf(alpha / 2)
@@ -296,9 +304,12 @@ def weight_errors(results: BaseResults) -> Array:
     counts = _counts(results)
     if counts is not None and len(counts[0]) > 1:
         return np.asarray(beta(*counts).std())
-    if results.fitted.estimate.cov is None:
-        return np.full(len(results.fitted.tally.slopes), np.nan)
-    return np.asarray(np.sqrt(results.fitted.estimate.known.variance(_weight_slopes(results))))
+    estimate, slopes = results.fitted.estimate, results.fitted.tally.slopes
+    if len(slopes) == 1:
+        return np.zeros(1)
+    if estimate.cov is None:
+        return np.full(len(slopes), np.nan)
+    return np.asarray(np.sqrt(estimate.known.variance(_weight_slopes(results))))
 
 
 def _weight_slopes(results: BaseResults) -> Array:

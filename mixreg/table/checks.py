@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError
+from mixreg.errors import InputError, InputWarning, warn
 from mixreg.families import Family
 from mixreg.mixture.layout import Layout
 from mixreg.sources import Source
 from mixreg.sources.block import Block
-from mixreg.table.columns import in_64_bits
+from mixreg.table.columns import in_64_bits, names_in
 from mixreg.table.design import Design
 from mixreg.table.units import plain_value
 
@@ -211,6 +212,108 @@ def _dummies(code: str, levels: tuple[Any, ...] | None) -> list[str]:
     inner = re.fullmatch(r"C\((.*)\)", code)
     name = inner[1] if inner else code
     return [f"I(1 * ({name} == {plain_value(level)!r}))" for level in levels[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class MostTrials:
+    """The most trials of any row."""
+
+    count: float
+
+    def __add__(self, other: MostTrials) -> MostTrials:
+        """Those of other rows too."""
+        return MostTrials(max(self.count, other.count))
+
+
+def most_trials(block: Block, params: None = None) -> MostTrials:
+    """Task: the most trials of any row; one where trials are not given."""
+    return MostTrials(1.0 if block.trials is None else float(np.max(block.trials)))
+
+
+def warn_of_single_answers(spec: Any, source: Source) -> None:
+    """Warn of components that differ in nothing that is seen: one answer a unit, yes or no."""
+    several = spec.k + spec.noise > 1 and len(spec.responses) == 1
+    if not several or spec.labelled or source.has("starts") or not spec.family.takes_trials:
+        return
+    if source.has("trials") and source.sweep(most_trials).count > 1:
+        return
+    warn(
+        f"each observation has a single 0/1 answer, so the data do not determine k={spec.k} "
+        "components: at given regressors a mixture of chances is one chance. Let the answers of a "
+        "person or shop share a label, groups='column', or give counts with trials=",
+        InputWarning,
+    )
+
+
+# Functions whose values are those of other rows: an earlier response explains a later one.
+OTHER_ROWS = re.compile(r"(?:^|_)(?:lag|shift|prev)", re.IGNORECASE)
+
+
+def check_apart(asked: Sequence[Any], gate: Design | None) -> None:
+    """Refuse the response on the other side of its formula, and among the concomitants.
+
+    Parameters
+    ----------
+    asked : sequence of Asked
+        The responses.
+    gate : Design or None
+        Concomitant variables.
+    """
+    for each in asked:
+        design, parts = each.design, _response_columns(each.design)
+        for code in _codes(design.right):
+            _refuse_response(design, parts, code, f"the formula has {code!r}")
+        for argument in ("offset", "exposure"):
+            value = each.names[argument]
+            if isinstance(value, str) and frozenset([value]) in parts:
+                raise _explained(design, f"{argument}={value!r} is the response", value)
+        for code in () if gate is None else _codes(gate.right):
+            _refuse_response(design, parts, code, f"concomitant has {code!r}")
+
+
+def _response_columns(design: Design) -> list[frozenset[str]]:
+    """Columns that each part of a response is made of: successes and failures are two parts."""
+    if design.left is None:
+        return []
+    found = [frozenset(_named(code) & design.left_columns) for code in _codes(design.left)]
+    return [columns for columns in found if columns]
+
+
+def _codes(recipe: Any) -> list[str]:
+    return [] if recipe is None else [factor.code for factor in recipe.factors]
+
+
+def _refuse_response(design: Design, parts: list[frozenset[str]], code: str, where: str) -> None:
+    """Refuse a factor that has all columns of a part of the response: it can tell it.
+
+    One of several columns is another variable: 'I(food / income) ~ income' is a model.
+    """
+    there = next((part for part in parts if part <= _named(code)), None)
+    if there is not None:
+        name = ", ".join(sorted(there))
+        raise _explained(design, f"{where}, which is made of the response {name!r}", code)
+
+
+def _explained(design: Design, what: str, code: str) -> InputError:
+    return InputError(
+        f"{what}: a response cannot explain itself. Leave {code!r} out; for an earlier response, "
+        "make a column of it, as with data.groupby('id')['y'].shift()"
+    )
+
+
+def _named(code: str) -> set[str]:
+    """Columns that a factor mentions, those of other rows left out."""
+    tree = ast.parse(code.strip(), mode="eval")
+    return names_in(ast.unparse(_OfOwnRow().visit(tree)))
+
+
+class _OfOwnRow(ast.NodeTransformer):
+    """A factor without the calls that look at other rows."""
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """Put a number in place of a call such as lag(y) or y.shift(1)."""
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        return ast.Constant(0) if OTHER_ROWS.search(name) else self.generic_visit(node)
 
 
 def check_rows(layout: Layout, source: Source, family: Family) -> None:

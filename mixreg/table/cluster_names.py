@@ -94,6 +94,16 @@ class ClusterNames(NoArrays):
         """Labels of the rows that are used, in the order of the fit."""
         return end_to_end(self._gathered(index_of))
 
+    @property
+    def numbered(self) -> bool:
+        """Whether rows are called by their numbers, some of which may be left out."""
+        index = self.index
+        if index.name is not None or not pd.api.types.is_integer_dtype(index.dtype):
+            return False
+        numbers = np.sort(np.asarray(index))
+        distinct = bool((np.diff(numbers) > 0).all())
+        return distinct and numbers[0] >= 0 and bool(numbers[-1] < self.given)
+
     @cached_property
     def groups(self) -> pd.Index | None:
         """Names of the groups, in the order of the fit."""

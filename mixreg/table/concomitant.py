@@ -135,7 +135,7 @@ def _evaluate(
         if frame is None:
             own = {} if environment is None else of_caller(formula, names_of(formula), environment)
         made = patsy.dmatrix(formula, own, environment, NA_action=KEEP_MISSING)
-    check_levels(made.design_info)
+    check_levels(frame, made.design_info)
     if frame is not None and made.design_info.factor_infos and len(made) < len(frame):
         raise no_category(f"concomitant={formula!r}", len(frame) - len(made))
     return made

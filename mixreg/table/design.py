@@ -395,6 +395,12 @@ def from_arrays(
     if missing == "raise":
         refuse_missing(nan_counts(x, y, terms, response), int((~kept).sum()))
     design = Design(terms, response)
+    named = getattr(endog, "name", None) in terms
+    if named and np.array_equal(x[:, terms.index(response)], y, equal_nan=True):
+        raise InputError(
+            f"exog has the column {response!r}, which is the response: it cannot explain itself. "
+            f"Leave it out, as with exog.drop(columns={response!r})"
+        )
     if not kept.all():
         x, y, index = x[kept], y[kept], index[kept]
         trials = None if trials is None else trials[kept]

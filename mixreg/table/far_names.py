@@ -109,6 +109,11 @@ class FarNames(NoArrays):
         return pd.Index(self.unsort(self._numbers()))
 
     @property
+    def numbered(self) -> bool:
+        """Rows of files have no names but their numbers."""
+        return True
+
+    @property
     def groups(self) -> pd.Index | None:
         """Names of the groups, in the order of the fit."""
         if self.keys is None:

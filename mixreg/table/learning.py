@@ -54,7 +54,7 @@ def learn_design(
     refuse_times(formula, next(made()))
     with evaluation(columns):
         left, whole = patsy.incr_dbuilders(formula, made, where, KEEP_MISSING)
-        check_levels(left, whole)
+        check_levels(next(made()), left, whole)
         check_response(formula, left, family.takes_trials)
         right = without_intercept(whole) if family.takes_sets else whole
     design = make_design(formula, left, right, left_names, right_names)
@@ -74,7 +74,7 @@ def learn_gate(
     refuse_times(formula, next(made()))
     with evaluation(columns):
         info = patsy.incr_dbuilder(formula, made, where, KEEP_MISSING)
-    check_levels(info)
+    check_levels(next(made()), info)
     terms, used = tuple(info.column_names), frozenset(names)
     check_terms(formula, terms)
     recipe = make_recipe(info, used)

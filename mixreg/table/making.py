@@ -26,13 +26,13 @@ Array = NDArray[np.float64]
 
 # Designs up to this size are made at once; of larger ones, terms of so large a share.
 AT_ONCE_BYTES, SHARE = 16_000_000, 0.05
-# Texts that are numbers with signs of money, shares or thousands; from so many levels on, of
-# which so many are such texts, a column is likely a number.
+# Texts that are numbers, maybe with signs of money, shares or thousands; a column whose levels
+# are such texts, up to one of them or a share of them, is likely a number.
 NUMBER = re.compile(
     r"\s*[-+(]?\s*(?:[$€£¥₹]|[A-Z]{3}\s)?\s*[-+]?[\d.,]*\d[\d., ']*(?:[eE][-+]?\d+)?"
     r"\s*(?:[%$€£¥₹)]|[A-Z]{3})?\s*"
 )
-MANY_LEVELS, MOSTLY = 20, 0.8
+MOSTLY = 0.8
 # Texts that begin as a date does; a few dates, as those of waves of a study, may be a category.
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
 MANY_DATES = 5
@@ -101,14 +101,14 @@ def learn(formula: str, rows: KeptRows, environment: EvalEnvironment) -> tuple[A
     """Both sides of a formula as patsy has them after it has seen the data."""
     frame = rows.columns(rows.frame.columns)
     left, right = patsy.incr_dbuilders(formula, lambda: iter([frame]), environment, KEEP_MISSING)
-    check_levels(left, right)
+    check_levels(frame, left, right)
     return left, right
 
 
-def check_levels(*sides: Any) -> None:
+def check_levels(frame: pd.DataFrame | None, *sides: Any) -> None:
     """Refuse what a transform leaves without a category: patsy takes it for one.
 
-    Warn of texts that are numbers in other words, or dates.
+    Warn of texts that are numbers in other words, or dates; columns of categories are meant so.
     """
     for factor, info in ((f, i) for side in sides for f, i in side.factor_infos.items()):
         if info.type != "categorical":
@@ -117,16 +117,18 @@ def check_levels(*sides: Any) -> None:
             raise InputError(
                 f"{factor.name()} is missing in some rows; fill them, or drop the rows first"
             )
-        if bare_name(factor.code) is not None:
-            _warn_of_numbers(bare_name(factor.code), factor.code, info.categories)
-            _warn_of_dates(bare_name(factor.code), factor.code, info.categories)
+        name = bare_name(factor.code)
+        dtype = None if frame is None or name not in frame.columns else frame[name].dtype
+        if name is not None and not isinstance(dtype, pd.CategoricalDtype):
+            _warn_of_numbers(name, factor.code, info.categories)
+            _warn_of_dates(name, factor.code, info.categories)
 
 
 def _warn_of_numbers(name: Any, code: str, levels: Sequence[Any]) -> None:
-    """Warn of a text column with many levels that look like numbers, as "$3.50" does."""
+    """Warn of a text column whose levels look like numbers, as "3" and "$3.50" do."""
     texts = [level for level in levels if isinstance(level, str)]
     alike = [text for text in texts if NUMBER.fullmatch(text)]
-    if len(texts) < MANY_LEVELS or len(alike) < MOSTLY * len(texts):
+    if len(alike) < 2 or len(texts) - len(alike) > max(1.0, (1 - MOSTLY) * len(texts)):
         return
     odd = next((text for text in texts if not NUMBER.fullmatch(text)), None)
     shown = f"such as {alike[0]!r}" + ("" if odd is None else f", and {odd!r}")

@@ -31,6 +31,11 @@ class RowNames(Protocol):
         ...
 
     @property
+    def numbered(self) -> bool:
+        """Whether rows are called by their numbers, from a RangeIndex of the table given."""
+        ...
+
+    @property
     def groups(self) -> pd.Index | None:
         """Names of the groups, in the order of the fit; None if rows are units."""
         ...
@@ -86,6 +91,20 @@ class NamesAtHand:
     def given(self) -> int:
         """Rows that were given."""
         return len(self.kept)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether rows are called by their numbers, some of which may be left out."""
+        index, user = self.index, self.user
+        if isinstance(index, pd.RangeIndex):
+            return True
+        if not user.numbered or not pd.api.types.is_integer_dtype(index.dtype):
+            return False
+        at = np.flatnonzero(self.kept)
+        at = at if user.chosen is None else np.flatnonzero(user.chosen)[at]
+        # A RangeIndex may begin anywhere, and take steps.
+        far, steps = np.diff(np.asarray(index)), np.diff(at)
+        return bool((far * steps[:1] == steps * far[:1]).all())
 
     @property
     def groups(self) -> pd.Index | None:

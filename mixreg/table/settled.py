@@ -10,6 +10,7 @@ from mixreg.sources import Source
 from mixreg.sources.tasks import count_known, count_labelled
 from mixreg.table.checks import (
     absent_terms,
+    check_apart,
     check_attributes,
     check_differences,
     check_k,
@@ -52,6 +53,7 @@ def settled(
     """
     if raw.total_weight == 0:
         raise InputError("weights are all zero; give some rows a positive weight")
+    check_apart(asked, gate)
     k, change = check_k(k, raw), prepared([each.family for each in asked])
     source = raw.mapped(change) if change.changes(raw) else raw
     design, named = joint_design(asked), asked[0].names

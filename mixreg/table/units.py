@@ -140,14 +140,17 @@ class UserTable:
         Gives the table, or None when it is gone.
     chosen : (rows,) bool array or None
         Which of its rows a subset chose.
+    numbered : bool
+        Whether its rows have numbers for labels (a RangeIndex, or no index at all).
     """
 
     reference: Any
     chosen: NDArray[np.bool_] | None = None
+    numbered: bool = True
 
     def __reduce__(self) -> Any:
-        """Copies do not have it."""
-        return UserTable, (_gone,)
+        """Copies do not have it, but know how its rows were called."""
+        return UserTable, (_gone, self.chosen, self.numbered)
 
     def column(self, argument: str, name: str) -> Any:
         """One of its columns, at the rows that were chosen."""
@@ -170,10 +173,12 @@ NO_TABLE = UserTable(_gone)
 
 def user_table(data: Any, chosen: NDArray[np.bool_] | None = None) -> UserTable:
     """Remember a table without keeping it."""
+    pandas = isinstance(data, (pd.DataFrame, pd.Series))
+    numbered = not pandas or isinstance(data.index, pd.RangeIndex)
     try:
-        return UserTable(weakref.ref(data), chosen)
+        return UserTable(weakref.ref(data), chosen, numbered)
     except TypeError:
-        return NO_TABLE
+        return UserTable(_gone, chosen, numbered)
 
 
 def _refuse_names(name: str, values: list[Any], data: pd.DataFrame) -> None:

@@ -31,6 +31,9 @@ class Segment:
     number : int
         0 is the background.
     size, share, certainty : float
+        Of the units that have its label.
+    weight : float
+        Its mixing weight.
     units : str
         "rows", or what groups are called.
     contrasts : list of Contrast
@@ -41,6 +44,7 @@ class Segment:
     number: int
     size: float
     share: float
+    weight: float
     certainty: float
     units: str
     contrasts: list[Contrast]
@@ -60,9 +64,10 @@ def described(res: BaseResults, profile: SegmentProfile | None) -> list[Segment]
     for j in shown:
         row = table.loc[j]
         told = contrasts(res, j) if j else []
-        who = _members(res, profile, j)
-        size, share, sure = (float(row[name]) for name in ("size", "share", "certainty"))
-        found.append(Segment(j, size, share, sure, units_of(res), told, who))
+        who = _members(res, profile, j) if j else []
+        columns = ("size", "share", "mixing weight", "certainty")
+        size, share, weight, sure = (float(row[name]) for name in columns)
+        found.append(Segment(j, size, share, weight, sure, units_of(res), told, who))
     return found
 
 
@@ -141,16 +146,19 @@ def card(res: BaseResults, segment: Segment, told: list[Effect]) -> Html:
     share = tag(
         "p",
         tag("span", f"{segment.share:.0%}", class_="big"),
-        f" {_count(segment.size)} {segment.units}",
+        f" {_count(segment.size)} {segment.units} {'assigned' if segment.number else 'in none'}",
     )
-    parts: list[Html | None] = [head, share, tag("p", sentence(res, segment, told))]
+    average = "mixing weight" if res.spec.mixture.gate.constant else "average mixing weight"
+    weight = tag("p", f"Estimated share ({average}): {segment.weight:.0%}.", class_="quiet")
+    parts: list[Html | None] = [head, share, weight, tag("p", sentence(res, segment, told))]
     if lines:
         title = "Compared with the others" if len(res.alive) > 1 else "What matters"
         parts += [tag("h4", title), listed(lines)]
     if segment.members:
         parts += [tag("h4", "Who is in it"), listed(segment.members)]
     parts += [tag("p", doubt, class_="care") for doubt in _doubts(res, segment)]
-    sure = f"Members belong here with a probability of {segment.certainty:.0%} on average."
+    who = "Members belong here" if segment.number else "They belong to no segment"
+    sure = f"{who} with a probability of {segment.certainty:.0%} on average."
     if np.isfinite(segment.certainty) and len(res.spec.classes) > 1:
         parts.append(tag("p", sure, class_="quiet"))
     return tag("article", *parts, class_="card", style=f"--own: {colour(segment.number)}")

@@ -48,10 +48,9 @@ def _how_many(res: BaseResults) -> Html | None:
     total = res.n_units
     sure = float(counts[:, int(DOUBTFUL * BINS) :].sum())
     share = max(0.0, 1 - sure / total) if total else 0.0
-    return tag(
-        "p",
-        f"{share:.1%} of the {units_of(res)} have no segment with a probability of {DOUBTFUL:.0%}.",
-    )
+    classes = "segment" + (" and no background" if res.spec.noise else "")
+    what = f"have no {classes} with a probability of {DOUBTFUL:.0%}."
+    return tag("p", f"{share:.1%} of the {units_of(res)} {what}")
 
 
 def _who(res: BaseResults) -> Html | None:
