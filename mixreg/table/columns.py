@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.table import frames
+from mixreg.table.cost import MOST_COLUMNS, columns_of, described, parsed, pieces
 
 Array = NDArray[np.float64]
 
@@ -37,10 +39,9 @@ NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 
 def names_in(code: str) -> set[str]:
     """Variables that a piece of a formula mentions, Q('...') included."""
-    try:
-        tree = ast.parse(code, mode="eval")
-    except SyntaxError:
-        raise _not_python(code) from None
+    tree = parsed(code)
+    if tree is None:
+        raise _not_python(code)
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
@@ -84,9 +85,8 @@ def bare_name(code: str) -> str | None:
 
 def refuse_times(formula: str, frame: pd.DataFrame) -> None:
     """Refuse dates, durations and complex numbers that a formula has as they are."""
-    described = patsy.ModelDesc.from_formula(formula)
-    terms = [*described.lhs_termlist, *described.rhs_termlist]
-    for code in dict.fromkeys(factor.code for term in terms for factor in term.factors):
+    description = described(formula)
+    for code in pieces([*description.lhs_termlist, *description.rhs_termlist]):
         name = bare_name(code)
         kind = None if name not in frame.columns else _odd_kind(frame[name])
         if kind is not None:
@@ -102,6 +102,73 @@ def _odd_kind(values: pd.Series) -> str | None:
     return KINDS.get(getattr(values.dtype, "kind", "O"))
 
 
+def refuse_cost(formula: str, frame: pd.DataFrame) -> None:
+    """Refuse a formula that makes too many columns of a table, or computes with its texts."""
+    description = described(formula)
+    sides = [*description.lhs_termlist, *description.rhs_termlist]
+    levels = _levels(sides, frame)
+    columns = {code: columns_of(code, frame.columns, levels) for code in pieces(sides)}
+    made = [math.prod(columns[factor.code] for factor in term.factors) for term in sides]
+    if sum(made) <= MOST_COLUMNS:
+        return
+    worst = int(np.argmax(made))
+    many = max(levels, key=levels.__getitem__, default=None)
+    hint = (
+        ""
+        if many is None
+        else f"; column {_category_name(many)!r} has {levels[many]:,} different values"
+    )
+    raise InputError(
+        f"the formula makes about {sum(made):,} columns, of which {sides[worst].name()!r} makes "
+        f"{made[worst]:,}; it may make up to {MOST_COLUMNS:,}{hint}. Leave out interactions, join "
+        "rare levels, and name units by groups= rather than as a category"
+    )
+
+
+def _category_name(name: str) -> str:
+    """The column of a category that is counted as `C(name)`."""
+    return name[2:-1] if name.startswith("C(") else name
+
+
+def refuse_text(code: str, frame: pd.DataFrame) -> None:
+    """Refuse a piece of a formula that multiplies or formats text: it could make any amount."""
+    texts = {name: 1 for name in frame.columns if _is_text(frame[name])}
+    if any(str(name) in code for name in texts):
+        columns_of(code, frame.columns, texts)
+
+
+def _is_text(values: Any) -> bool:
+    """Whether a column holds texts, categories or other objects."""
+    if isinstance(values, pd.DataFrame):
+        return False
+    dtype = values.dtype
+    return isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype)
+
+
+def _levels(sides: Any, frame: pd.DataFrame) -> dict[str, int]:
+    """How many values there are of each column that becomes a category."""
+    codes, found = list(pieces(sides)), {}
+    for name in frame.columns:
+        mentioned = [code for code in codes if str(name) in code]
+        if not mentioned or isinstance(frame[name], pd.DataFrame):
+            continue
+        if _is_text(frame[name]):
+            found[str(name)] = _distinct(frame[name])
+        elif any("C(" in code for code in mentioned):
+            found[f"C({name})"] = _distinct(frame[name])
+    return found
+
+
+def _distinct(values: pd.Series) -> int:
+    """How many different values there are; objects that have no hash are not counted."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return len(values.dtype.categories)
+    try:
+        return int(values.nunique())
+    except TypeError:
+        return 1
+
+
 def refuse_bars(argument: str, formula: str) -> None:
     """Refuse '|' outside of function calls, where R's formulas have groups.
 
@@ -110,7 +177,8 @@ def refuse_bars(argument: str, formula: str) -> None:
     calls: list[bool] = []
     for at, sign in enumerate(formula):
         if sign in "([":
-            calls.append(bool(re.search(r"[\w.]$", formula[:at])))
+            before = formula[at - 1 : at]
+            calls.append(before.isalnum() or before in ("_", "."))
         elif sign in ")]" and calls:
             calls.pop()
         elif sign == "|" and not any(calls):
@@ -128,14 +196,14 @@ def formula_names(formula: str) -> tuple[set[str], set[str]]:
         raise InputError(f"formula must be text such as 'y ~ x1 + x2'; got {_shown(formula)}")
     refuse_bars("formula", formula)
     try:
-        described = patsy.ModelDesc.from_formula(formula)
+        description = described(formula)
     except patsy.PatsyError as error:
         raise InputError(f"formula {formula!r} cannot be read: {parse_error(error)}") from error
-    if not described.lhs_termlist:
+    if not description.lhs_termlist:
         raise InputError(
             f"formula {formula!r} has no response; write one left of '~', as in 'y ~ x1 + x2'"
         )
-    sides = (described.lhs_termlist, described.rhs_termlist)
+    sides = (description.lhs_termlist, description.rhs_termlist)
     left, right = (
         {name for term in side for factor in term.factors for name in names_in(factor.code)}
         for side in sides

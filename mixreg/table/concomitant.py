@@ -19,8 +19,10 @@ from mixreg.table.columns import (
     parse_error,
     plain,
     refuse_bars,
+    refuse_cost,
     refuse_times,
 )
+from mixreg.table.cost import described
 from mixreg.table.design import Design, column_like, with_outside
 from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, check_levels, no_category
@@ -123,6 +125,7 @@ def _frame(
         frame = with_outside(frame, names, environment)
     frame = plain(frame)
     refuse_times(formula, frame)
+    refuse_cost(formula, frame)
     return frame, list(frame.columns)
 
 
@@ -145,14 +148,14 @@ def names_of(formula: str) -> set[str]:
     """Variables that a one-sided formula mentions."""
     refuse_bars("concomitant", formula)
     try:
-        described = patsy.ModelDesc.from_formula(formula)
+        description = described(formula)
     except patsy.PatsyError as error:
         raise InputError(f"concomitant={formula!r} cannot be read: {parse_error(error)}") from error
-    if described.lhs_termlist:
+    if description.lhs_termlist:
         raise InputError(f"concomitant={formula!r} has a left side; write it as '~ age + income'")
     return {
         name
-        for term in described.rhs_termlist
+        for term in description.rhs_termlist
         for factor in term.factors
         for name in names_in(factor.code)
     }

@@ -20,6 +20,7 @@ from mixreg.table.columns import (
     column_names,
     formula_names,
     plain,
+    refuse_cost,
     refuse_times,
     without_intercept,
     without_nan,
@@ -180,6 +181,7 @@ def from_formula(
     if rows is not None:
         refuse_times(formula, rows.frame)
         rows, unused = rows.with_used_levels()
+        refuse_cost(formula, rows.frame)
     try:
         if rows is None:
             left, right = patsy.dmatrices(formula, {}, environment, KEEP_MISSING, "dataframe")

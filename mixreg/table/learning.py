@@ -12,7 +12,7 @@ from patsy.eval import EvalEnvironment
 
 from mixreg.errors import InputError
 from mixreg.families import Family
-from mixreg.table.columns import formula_names, plain, refuse_times, without_intercept
+from mixreg.table.columns import formula_names, plain, refuse_cost, refuse_times, without_intercept
 from mixreg.table.concomitant import check_terms, names_of
 from mixreg.table.design import Design, check_response, make_design, yes_no_columns
 from mixreg.table.functions import evaluating
@@ -46,6 +46,7 @@ def learn_design(
     left_names, right_names = left_names & set(columns), right_names & set(columns)
     made = of_names(frames, left_names | right_names, left_names)
     refuse_times(formula, next(made()))
+    refuse_cost(formula, next(made()))
     try:
         left, whole = patsy.incr_dbuilders(formula, made, where, KEEP_MISSING)
         check_levels(left, whole)
@@ -68,6 +69,7 @@ def learn_gate(
     names = names_of(formula) & set(columns)
     made = of_names(frames, names, set())
     refuse_times(formula, next(made()))
+    refuse_cost(formula, next(made()))
     try:
         info = patsy.incr_dbuilder(formula, made, where, KEEP_MISSING)
     except patsy.PatsyError as error:

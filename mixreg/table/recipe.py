@@ -24,7 +24,7 @@ from patsy.design_info import DesignInfo, FactorInfo, SubtermInfo
 from patsy.eval import EvalEnvironment, EvalFactor
 
 from mixreg.errors import InputError, nearest
-from mixreg.table.columns import names_in
+from mixreg.table.columns import names_in, refuse_text
 from mixreg.table.functions import written_with_np
 
 Array = NDArray[np.float64]
@@ -175,6 +175,8 @@ class Recipe:
 
     def apply(self, frame: pd.DataFrame) -> Array:
         """The columns of a table without missing values."""
+        for factor in self.factors:
+            refuse_text(factor.code, frame)
         try:
             made = patsy.build_design_matrices([self.info], frame, NA_action=KEEP_MISSING)[0]
         except patsy.PatsyError as error:
