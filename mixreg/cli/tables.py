@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from mixreg.errors import InputError
+from mixreg.reading.writing import plain_cells
 
 # Files beyond this are read piece by piece, not into memory.
 LARGE_BYTES = 200_000_000
@@ -48,9 +49,12 @@ def read_table(path: str, sep: str | None = None, encoding: str | None = None) -
 
 
 def write_table(frame: pd.DataFrame, path: str | None) -> None:
-    """A frame to a file, by its suffix, or as CSV to the standard output."""
+    """A frame to a file, by its suffix, or as CSV to the standard output.
+
+    In CSV and Excel, texts that a spreadsheet would take for formulas begin with an apostrophe.
+    """
     if path is None or path == STDIN:
-        frame.to_csv(sys.stdout, index=False)
+        plain_cells(frame).to_csv(sys.stdout, index=False)
         return
     kind = _kind(path)
     if not Path(path).absolute().parent.is_dir():
@@ -60,9 +64,11 @@ def write_table(frame: pd.DataFrame, path: str | None) -> None:
     elif kind == ".feather":
         frame.to_feather(path)
     elif kind in EXCEL:
-        frame.to_excel(path, index=False)
+        plain_cells(frame).to_excel(path, index=False)
     else:
-        frame.to_csv(path, index=False, sep="\t" if ".tsv" in Path(path).suffixes else ",")
+        plain_cells(frame).to_csv(
+            path, index=False, sep="\t" if ".tsv" in Path(path).suffixes else ","
+        )
 
 
 def _kind(path: str) -> str:

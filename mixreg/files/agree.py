@@ -24,8 +24,9 @@ STOPPED = ("converged", "labels", "exact", "resampled", "max_iter", "decreased",
 
 def check_agreement(spec: Spec, fitted: Fitted) -> None:
     """Refuse a fit whose parts are not of one model."""
-    # The number of components first: all else is as large as that.
-    _same("components", spec.k, len(fitted.estimate.params.coef))
+    # The number of coefficients first: all else is as large as that.
+    terms = [len(response.design.terms) for response in spec.responses]
+    _shape("components", fitted.estimate.params.coef, (spec.k, sum(terms)))
     _check_terms(spec)
     layout, classes = spec.layout, spec.k + spec.noise
     gate = spec.mixture.gate.width

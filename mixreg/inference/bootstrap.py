@@ -31,6 +31,7 @@ from mixreg.jobs.parallel import run_all
 from mixreg.ppl.draws import mixtures_of
 from mixreg.ppl.inference_data import inference_data
 from mixreg.report.base_results import BaseResults
+from mixreg.report.summary import Sections
 from mixreg.sources import Source
 from mixreg.table.checks import whole
 
@@ -260,7 +261,7 @@ class Bootstrap:
         >>> print(str(boot.summary()).splitlines()[0].strip())
         Parametric bootstrap, 10 replicates
         """
-        summary = Summary()
+        summary = Sections()
         summary.tables.append(self._table(alpha, kind))
         unsure = int(self.ambiguous.sum())
         if unsure and len(self.draws) - unsure >= 2:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Callable
+from copy import copy, deepcopy
 from textwrap import fill
 
 import numpy as np
@@ -14,7 +15,9 @@ from statsmodels.iolib.summary import Summary, forg
 from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
+from mixreg.reading.writing import plain_cell
 from mixreg.report.base_results import BaseResults
+from mixreg.report.html.markup import html, printable
 from mixreg.report.notes import notes_of
 
 Array = NDArray[np.float64]
@@ -34,6 +37,9 @@ METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bay
 class Sections(Summary):
     """Tables with titles, which LaTeX shows too: statsmodels' own joins tables without them.
 
+    Names come from data and files: they are escaped in HTML and LaTeX, and are no formulas in
+    a spreadsheet.
+
     Examples
     --------
     >>> from mixreg import MixReg, datasets
@@ -42,6 +48,30 @@ class Sections(Summary):
     >>> [table.title for table in summary.tables]
     ['Mixture of Linear Regressions', 'Mixing weights and segments', 'Component 1', 'Component 2']
     """
+
+    def as_html(self) -> str:
+        """All tables in HTML, with names escaped.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> res.summary().as_html().count("<table")
+        4
+        """
+        return str(Summary.as_html(self._as_written(html)))
+
+    def as_csv(self) -> str:
+        """All tables as CSV, with names that a spreadsheet does not take for formulas.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> res.summary().as_csv().count("stretchratio")
+        2
+        """
+        return str(Summary.as_csv(self._as_written(_csv_text)))
 
     def as_latex(self) -> str:
         """One tabular a table, below its title.
@@ -53,13 +83,21 @@ class Sections(Summary):
         >>> res.summary().as_latex().count("begin{tabular}")
         4
         """
-        parts = [_latex_section(table) for table in self.tables]
-        notes = "" if self.extra_txt is None else _latex_text(self.extra_txt)
-        body = "\n\n".join([*parts, notes.replace("\n", " \\newline\n ")])
+        parts = [_latex_section(table) for table in self._as_written(latex).tables]
+        notes = "" if self.extra_txt is None else self.extra_txt
+        body = "\n\n".join([*parts, " \\newline\n ".join(map(latex, notes.split("\n")))])
         return f"\\begin{{center}}\n{body}\n\\end{{center}}"
 
     def _repr_latex_(self) -> str:
         return self.as_latex()
+
+    def _as_written(self, write: Callable[[str], str]) -> Sections:
+        """The same with each text as another format has it."""
+        other = Sections()
+        other.tables = [_rewritten(table, write) for table in self.tables]
+        if self.extra_txt is not None:
+            other.extra_txt = "\n".join(map(write, self.extra_txt.split("\n")))
+        return other
 
 
 # Signs that mean something to LaTeX.
@@ -68,19 +106,41 @@ LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\\": r"\textbackslash{}",
-    "²": "$^2$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "²": r"\textsuperscript{2}",
 }
 
 
-def _latex_text(text: str) -> str:
-    return "".join(LATEX.get(sign, sign) for sign in text)
+def latex(text: str) -> str:
+    """Text in LaTeX: no sign of it is a command."""
+    return "".join(LATEX.get(sign, sign) for sign in printable(" ".join(text.splitlines())))
+
+
+def _csv_text(text: str) -> str:
+    """A cell of a CSV file."""
+    text = plain_cell(text)
+    return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in ',"\r\n') else text
+
+
+def _rewritten(table: SimpleTable, write: Callable[[str], str]) -> SimpleTable:
+    """A table with all its texts written in another way."""
+    other = deepcopy(table)
+    other.title = None if table.title is None else write(table.title)
+    for cell in (cell for row in other for cell in row):
+        if isinstance(cell.data, str):
+            cell.data = write(cell.data)
+    return other
 
 
 def _latex_section(table: SimpleTable) -> str:
-    """A table with its title, in LaTeX."""
+    """A table with its title, whose texts are LaTeX already."""
     bare = copy(table)
     bare.title = None
-    return f"\\textbf{{{_latex_text(table.title)}}}\n\n{bare.as_latex_tabular(center=False)}"
+    # statsmodels would escape some signs once more.
+    body = bare.as_latex_tabular(center=False, replacements={})
+    return f"\\textbf{{{table.title}}}\n\n{body}"
 
 
 def make_summary(results: BaseResults, alpha: float) -> Summary:
