@@ -315,7 +315,8 @@ def formulas(rng: np.random.Generator, count: int) -> Iterator[Case]:
     for number in range(count):
         code = MAKERS[number % len(MAKERS)](rng)
         place = rng.choice(["right", "right", "left", "concomitant"])
-        # A sum as long as a formula may be is no harm where all of its terms are the same.
+        if number % len(MAKERS) in (1, 2) and rng.random() < 0.8:
+            code = f"I({code})"  # or patsy reads its operators as those of terms
         yield Case("formula", f"{place}: {code}", formula(code, place))
     for _ in range(count // 5):
         code = expansions(rng)
@@ -424,7 +425,9 @@ def from_bytes(told: str, data: bytes) -> Case:
 def strange(rng: np.random.Generator, whole: bytes) -> tuple[str, bytes]:
     """A file that is not what it says."""
     members, size = unpack(whole), int(rng.integers(10**6, 10**7))
-    kind = int(rng.integers(9))
+    kind = int(rng.integers(12))
+    if kind >= 9:
+        return in_terms(rng, whole, kind)
     if kind == 0:
         return "deep JSON", pack({**members, "spec.json": b"[" * size + b"]" * size})
     if kind == 1:
@@ -447,6 +450,20 @@ def strange(rng: np.random.Generator, whole: bytes) -> tuple[str, bytes]:
     if kind == 7:
         return "compressed", bomb(members, size * 40)
     return "one member many times", overlapping(whole, int(rng.integers(100, 9_000)))
+
+
+def in_terms(rng: np.random.Generator, whole: bytes, kind: int) -> tuple[str, bytes]:
+    """A file whose terms are larger than what it names."""
+    many = int(rng.integers(10**5, 10**6))
+    design = json.loads(unpack(whole)["spec.json"])["responses"][0]["design"]
+    place = (*RIGHT, "terms", 1, "subterms", 0)
+    if kind == 9:
+        return "factors of a term", forged(whole, (*place, "factors"), [0] * many)
+    if kind == 10:
+        return "columns of a term", forged(whole, (*place, "columns"), many)
+    terms = [*design["terms"][:1], "x" * many * 10, *design["terms"][2:]]
+    data = forged(whole, (*RIGHT, "names"), terms)
+    return "a long name", forged(data, (*RIGHT[:3], "terms"), terms)
 
 
 def signed(body: bytes) -> bytes:

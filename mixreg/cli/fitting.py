@@ -132,7 +132,9 @@ def check_formulas(formula: str, concomitant: str | None, columns: frozenset[str
 
 def _refused(code: str, reason: str, columns: frozenset[str]) -> InputError:
     named = re.search(r"names '(.*?)', which", reason)
-    what = named[1] if named else code
+    if named is None:
+        return InputError(reason)
+    what = named[1]
     with_np = written_with_np(what, code)
     if with_np is not None:
         return InputError(f"the formula has {what!r}, which is numpy's; write {with_np}")

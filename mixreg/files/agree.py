@@ -12,6 +12,7 @@ from mixreg.estimators.beliefs import Beliefs
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.fitted import KEPT_GROUPS, Fitted
 from mixreg.report.tally import Tally
+from mixreg.table.cost import LONGEST
 from mixreg.table.design import Design
 from mixreg.table.recipe import Recipe
 from mixreg.table.rows import RowColumns
@@ -74,6 +75,8 @@ def _check_terms(spec: Spec) -> None:
 def check_design_parts(design: Design) -> None:
     """Whether a design's formula makes the columns that it names."""
     _true("terms", len(set(design.terms)) == len(design.terms) > 0)
+    # Tables are as wide as the longest name.
+    _true("terms", all(len(name) <= LONGEST for name in (*design.terms, design.response)))
     for recipe in (design.left, design.right):
         if recipe is not None:
             _check_recipe(recipe)

@@ -64,7 +64,8 @@ def check_recipe(recipe: Recipe, columns: frozenset[str]) -> None:
             f"the formula makes {max(made, len(recipe.names)):,} columns; a formula may make up "
             f"to {MOST_COLUMNS:,}"
         )
-    if any(len(term.factors) > MOST_FACTORS for term in recipe.terms):
+    products = [part for term in recipe.terms for part in (term, *term.subterms)]
+    if any(len(part.factors) > MOST_FACTORS for part in products):
         raise FileFormatError(f"a term of the formula has more than {MOST_FACTORS} factors")
 
 
@@ -88,7 +89,7 @@ def check_code(code: str, columns: frozenset[str], outside: dict[str, Any]) -> M
     except FileFormatError:
         raise
     except InputError as error:
-        raise FileFormatError(f"the formula costs too much: {error}") from error
+        raise FileFormatError(f"the formula cannot be used: {error}") from error
     return measure
 
 

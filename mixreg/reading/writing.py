@@ -31,6 +31,7 @@ def plain_cell(value: Any) -> Any:
 
     Examples
     --------
+    >>> from mixreg.reading.writing import plain_cell
     >>> [plain_cell(value) for value in ("=1+1", "-0.5", -0.5, "shop")]
     ["'=1+1", '-0.5', -0.5, 'shop']
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy, deepcopy
 from textwrap import fill
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,8 +38,7 @@ METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bay
 class Sections(Summary):
     """Tables with titles, which LaTeX shows too: statsmodels' own joins tables without them.
 
-    Names come from data and files: they are escaped in HTML and LaTeX, and are no formulas in
-    a spreadsheet.
+    Names come from data and files, so they are escaped.
 
     Examples
     --------
@@ -59,19 +59,7 @@ class Sections(Summary):
         >>> res.summary().as_html().count("<table")
         4
         """
-        return str(Summary.as_html(self._as_written(html)))
-
-    def as_csv(self) -> str:
-        """All tables as CSV, with names that a spreadsheet does not take for formulas.
-
-        Examples
-        --------
-        >>> from mixreg import MixReg, datasets
-        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
-        >>> res.summary().as_csv().count("stretchratio")
-        2
-        """
-        return str(Summary.as_csv(self._as_written(_csv_text)))
+        return str(Summary.as_html(self._told(html)))
 
     def as_latex(self) -> str:
         """One tabular a table, below its title.
@@ -83,21 +71,39 @@ class Sections(Summary):
         >>> res.summary().as_latex().count("begin{tabular}")
         4
         """
-        parts = [_latex_section(table) for table in self._as_written(latex).tables]
-        notes = "" if self.extra_txt is None else self.extra_txt
-        body = "\n\n".join([*parts, " \\newline\n ".join(map(latex, notes.split("\n")))])
+        parts = [_latex_section(table) for table in self.tables]
+        notes = self._told(latex).extra_txt or ""
+        body = "\n\n".join([*parts, notes.replace("\n", " \\newline\n ")])
         return f"\\begin{{center}}\n{body}\n\\end{{center}}"
 
     def _repr_latex_(self) -> str:
         return self.as_latex()
 
-    def _as_written(self, write: Callable[[str], str]) -> Sections:
-        """The same with each text as another format has it."""
+    def _told(self, write: Callable[[str], str]) -> Sections:
+        """The same tables, with notes as another format has them."""
         other = Sections()
-        other.tables = [_rewritten(table, write) for table in self.tables]
+        other.tables = self.tables
         if self.extra_txt is not None:
             other.extra_txt = "\n".join(map(write, self.extra_txt.split("\n")))
         return other
+
+
+class Table(SimpleTable):
+    """A table of statsmodels' whose texts are text in every format, by itself too."""
+
+    def as_html(self, **options: Any) -> str:
+        """HTML, with texts escaped."""
+        return str(SimpleTable.as_html(_rewritten(self, html), **options))
+
+    def as_latex_tabular(self, center: bool = True, **options: Any) -> str:
+        """LaTeX, in which no text is a command."""
+        # statsmodels would escape some signs once more.
+        made = _rewritten(self, latex)
+        return str(SimpleTable.as_latex_tabular(made, center, replacements={}, **options))
+
+    def as_csv(self, **options: Any) -> str:
+        """CSV, whose texts a spreadsheet does not take for formulas."""
+        return str(SimpleTable.as_csv(_rewritten(self, _csv_text), **options))
 
 
 # Signs that mean something to LaTeX.
@@ -124,7 +130,7 @@ def _csv_text(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in ',"\r\n') else text
 
 
-def _rewritten(table: SimpleTable, write: Callable[[str], str]) -> SimpleTable:
+def _rewritten(table: Table, write: Callable[[str], str]) -> Table:
     """A table with all its texts written in another way."""
     other = deepcopy(table)
     other.title = None if table.title is None else write(table.title)
@@ -134,13 +140,11 @@ def _rewritten(table: SimpleTable, write: Callable[[str], str]) -> SimpleTable:
     return other
 
 
-def _latex_section(table: SimpleTable) -> str:
-    """A table with its title, whose texts are LaTeX already."""
+def _latex_section(table: Table) -> str:
+    """A table with its title, in LaTeX."""
     bare = copy(table)
     bare.title = None
-    # statsmodels would escape some signs once more.
-    body = bare.as_latex_tabular(center=False, replacements={})
-    return f"\\textbf{{{table.title}}}\n\n{body}"
+    return f"\\textbf{{{latex(table.title)}}}\n\n{bare.as_latex_tabular(center=False)}"
 
 
 def make_summary(results: BaseResults, alpha: float) -> Summary:
@@ -185,16 +189,16 @@ def _table(
     stubs: list[str],
     title: str,
     width: int,
-) -> SimpleTable:
+) -> Table:
     """A table of numbers that is exactly `width` characters wide as text."""
     columns = len(rows[0])
     each = 66 // columns - 1
     stub = width - columns * (each + 1)
     layout = dict(fmt_params, colwidths=[stub, *[each] * columns], data_fmts=["%s"])
-    return SimpleTable(rows, header, stubs, title=title, txt_fmt=layout)
+    return Table(rows, header, stubs, title=title, txt_fmt=layout)
 
 
-def _header(results: BaseResults, width: int) -> SimpleTable:
+def _header(results: BaseResults, width: int) -> Table:
     fitted, search = results.fitted, results.fitted.search
     reached, better = "-", "-"
     if fitted.certified:
@@ -243,14 +247,14 @@ def _header(results: BaseResults, width: int) -> SimpleTable:
     )
     stubs = [label for label, _ in left]
     title = f"Mixture of {results.spec.family.title}"
-    return SimpleTable(rows, None, stubs, title=title, txt_fmt=layout)
+    return Table(rows, None, stubs, title=title, txt_fmt=layout)
 
 
 def _number(value: float) -> str:
     return f"{value:#.8g}" if np.isfinite(value) else str(value)
 
 
-def _weights_table(results: BaseResults, alpha: float, width: int) -> SimpleTable:
+def _weights_table(results: BaseResults, alpha: float, width: int) -> Table:
     """Weights with standard errors, residual deviations, and segment sizes."""
     frame = weights_frame(results, alpha)
     scale = results.spec.family.dispersion_name
@@ -271,7 +275,7 @@ def _weights_table(results: BaseResults, alpha: float, width: int) -> SimpleTabl
     return _table(rows, header, stubs, f"{average} and segments", width)
 
 
-def _scales_table(results: BaseResults, width: int) -> SimpleTable:
+def _scales_table(results: BaseResults, width: int) -> Table:
     """Dispersions of several responses, with standard errors."""
     frame, names = weights_frame(results).loc[results.components], results.spec.layout.scale_names
     header = [text for name in names for text in (name, "std err")]
@@ -368,7 +372,7 @@ def weight_errors(results: BaseResults) -> Array:
     return np.where(errors > 1e100, np.inf, errors)
 
 
-def _gate_tables(results: BaseResults, alpha: float, width: int) -> list[SimpleTable]:
+def _gate_tables(results: BaseResults, alpha: float, width: int) -> list[Table]:
     """One table of the class probabilities for each component but the first."""
     layout = results.spec.layout
     gate = layout.gating_index().reshape(-1, len(layout.gate))
@@ -389,7 +393,7 @@ def _coefficient_table(
     alpha: float,
     width: int,
     odds: bool = False,
-) -> SimpleTable:
+) -> Table:
     """Coefficients with standard errors, z, p and intervals; with odds ratios if asked."""
     header = ["coef", "std err", "z", "P>|z|", *_interval_names(alpha)]
     coef = results.fitted.estimate.vector[index]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.table import frames
-from mixreg.table.cost import MOST_COLUMNS, columns_of, described, parsed, pieces
+from mixreg.table.cost import MOST_COLUMNS, columns_of, described, parsed, pieces, shown
 
 Array = NDArray[np.float64]
 
@@ -60,12 +60,13 @@ def _not_python(code: str) -> InputError:
         )
     if not re.search(r"""[()\[\]'"+*/:~]""", text):
         return InputError(
-            f"the formula has {text!r}, which is no Python name; write Q({text!r}) for a column "
-            "of that name"
+            f"the formula has {shown(text)}, which is no Python name; write Q({shown(text)}) for a "
+            "column of that name"
         )
     return InputError(
-        f"the formula has {text!r}, which cannot be read as Python; check its brackets and signs. "
-        "A column whose name has spaces or signs, or is a word such as class, is written Q('name')"
+        f"the formula has {shown(text)}, which cannot be read as Python; check its brackets and "
+        "signs. A column whose name has spaces or signs, or is a word such as class, is written "
+        "Q('name')"
     )
 
 
@@ -198,10 +199,12 @@ def formula_names(formula: str) -> tuple[set[str], set[str]]:
     try:
         description = described(formula)
     except patsy.PatsyError as error:
-        raise InputError(f"formula {formula!r} cannot be read: {parse_error(error)}") from error
+        raise InputError(
+            f"formula {shown(formula)} cannot be read: {parse_error(error)}"
+        ) from error
     if not description.lhs_termlist:
         raise InputError(
-            f"formula {formula!r} has no response; write one left of '~', as in 'y ~ x1 + x2'"
+            f"formula {shown(formula)} has no response; write one left of '~', as in 'y ~ x1 + x2'"
         )
     sides = (description.lhs_termlist, description.rhs_termlist)
     left, right = (

@@ -22,7 +22,7 @@ from mixreg.table.columns import (
     refuse_cost,
     refuse_times,
 )
-from mixreg.table.cost import described
+from mixreg.table.cost import described, shown
 from mixreg.table.design import Design, column_like, with_outside
 from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, check_levels, no_category
@@ -150,9 +150,13 @@ def names_of(formula: str) -> set[str]:
     try:
         description = described(formula)
     except patsy.PatsyError as error:
-        raise InputError(f"concomitant={formula!r} cannot be read: {parse_error(error)}") from error
+        raise InputError(
+            f"concomitant={shown(formula)} cannot be read: {parse_error(error)}"
+        ) from error
     if description.lhs_termlist:
-        raise InputError(f"concomitant={formula!r} has a left side; write it as '~ age + income'")
+        raise InputError(
+            f"concomitant={shown(formula)} has a left side; write it as '~ age + income'"
+        )
     return {
         name
         for term in description.rhs_termlist

@@ -37,6 +37,8 @@ MOST_DEGREE = 10
 MOST_BITS = 2_048
 # Numbers of so many digits are numpy's own integers; larger ones are Python's, which grow.
 OWN_BITS = 63
+# Characters of a formula in a message.
+SHOWN = 80
 # Frames that lie between here and where patsy reads the formula again.
 FRAMES = 40
 
@@ -54,6 +56,7 @@ def described(formula: str) -> patsy.ModelDesc:
 
     Examples
     --------
+    >>> from mixreg.table.cost import described
     >>> len(described("y ~ (a + b + c)**2").rhs_termlist)
     7
     """
@@ -67,7 +70,7 @@ def described(formula: str) -> patsy.ModelDesc:
     except (AssertionError, IndexError, SyntaxError, ValueError) as error:
         # Patsy expects fewer kinds of damage than Python's tokenizer knows.
         raise InputError(
-            f"formula {formula[:60]!r} cannot be read; check its quotes, brackets and signs"
+            f"formula {shown(formula)} cannot be read; check its quotes, brackets and signs"
         ) from error
     _check_expansion(tree)
     try:
@@ -104,8 +107,8 @@ def _check_expansion(tree: ParseNode) -> None:
             )
         if work > MOST_WORK:
             raise InputError(
-                f"the formula takes more than {MOST_WORK:,} steps to expand; name the terms that "
-                "are wanted instead of taking terms away from products"
+                f"the formula takes more than {MOST_WORK:,} steps to expand. Name fewer terms, "
+                "and leave out products whose terms are taken away again"
             )
         found[id(node)] = terms, factors
 
@@ -388,7 +391,7 @@ class Measure:
         df, degree = (self._whole(node, asked, part) for part in ("df", "degree"))
         if degree > MOST_DEGREE:
             raise InputError(
-                f"{_shown(node)} has splines of degree {degree}; a degree may be up to "
+                f"{_shown(node)} has splines of degree {degree:,}; a degree may be up to "
                 f"{MOST_DEGREE}. The usual one is 3"
             )
         knots = asked.get("knots", UNKNOWN)
@@ -407,8 +410,8 @@ class Measure:
             if self.strict and value is not None and not none:
                 raise InputError(f"{part} of {_shown(node)} must be a number, such as {part}=4")
             return 3 if part == "degree" else 0
-        if not abs(value.number) <= 1e9:
-            return MOST_BASIS + 1 if value.number > 0 or value.number != value.number else 0
+        if not math.isfinite(value.number):
+            raise InputError(f"{part} of {_shown(node)} is {value.number}; give a whole number")
         return math.ceil(value.number)
 
     def _function(self, node: ast.Call, given: list[Value]) -> Value:
@@ -464,9 +467,13 @@ _BINARY: dict[Any, Callable[[Any, Any], Any]] = {
 }
 
 
+def shown(text: str) -> str:
+    """A formula, or a piece of one, in a message: no longer than a line."""
+    return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}...")
+
+
 def _shown(node: ast.expr) -> str:
-    text = ast.unparse(node)
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    return shown(ast.unparse(node))
 
 
 def _no_numbers(node: ast.expr) -> InputError:
