@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import patsy
 from numpy.typing import NDArray
+from patsy.eval import EvalEnvironment, EvalFactor
 
 from mixreg.errors import InputError
 from mixreg.table import frames
@@ -103,11 +104,14 @@ def _odd_kind(values: pd.Series) -> str | None:
     return KINDS.get(getattr(values.dtype, "kind", "O"))
 
 
-def refuse_cost(formula: str, frame: pd.DataFrame) -> None:
+def refuse_cost(formula: str, frame: pd.DataFrame, environment: EvalEnvironment | None) -> None:
     """Refuse a formula that makes too many columns of a table, or computes with its texts."""
     description = described(formula)
     sides = [*description.lhs_termlist, *description.rhs_termlist]
     levels = _levels(sides, frame)
+    for code in pieces(sides):
+        columns_of(code, frame.columns, levels)
+        levels |= _computed_levels(code, frame, environment)
     columns = {code: columns_of(code, frame.columns, levels) for code in pieces(sides)}
     made = [math.prod(columns[factor.code] for factor in term.factors) for term in sides]
     if sum(made) <= MOST_COLUMNS:
@@ -158,6 +162,24 @@ def _levels(sides: Any, frame: pd.DataFrame) -> dict[str, int]:
         elif any("C(" in code for code in mentioned):
             found[f"C({name})"] = _distinct(frame[name])
     return found
+
+
+def _computed_levels(
+    code: str, frame: pd.DataFrame, environment: EvalEnvironment | None
+) -> dict[str, int]:
+    """How many levels a category has that is computed of other columns, as C(np.round(x))."""
+    tree = parsed(code)
+    call = isinstance(tree, ast.Call) and getattr(tree.func, "id", "") == "C"
+    if not call or environment is None or re.fullmatch(r"C\(\w+(,.*)?\)", code):
+        return {}
+    factor, state = EvalFactor(code), {}  # type: ignore[var-annotated]
+    try:
+        if factor.memorize_passes_needed(state, environment):
+            return {}
+        made = factor.eval(state, frame).data
+        return {ast.unparse(tree): _distinct(pd.Series(np.asarray(made).ravel()))}
+    except (patsy.PatsyError, AttributeError, ArithmeticError, TypeError, ValueError):
+        return {}  # it is told when columns are made
 
 
 def _distinct(values: pd.Series) -> int:

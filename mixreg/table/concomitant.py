@@ -125,7 +125,7 @@ def _frame(
         frame = with_outside(frame, names, environment)
     frame = plain(frame)
     refuse_times(formula, frame)
-    refuse_cost(formula, frame)
+    refuse_cost(formula, frame, environment)
     return frame, list(frame.columns)
 
 

@@ -360,7 +360,7 @@ class Measure:
             return self._name(str(node.args[0].value))
         if name == "I" and len(given) == 1:
             return given[0]
-        if name == "C" and given:
+        if name == "C":
             return self._category(node)
         if name in BASES:
             return self._basis(node, name, given, named)
@@ -375,12 +375,19 @@ class Measure:
 
     def _category(self, node: ast.Call) -> Value:
         """A category, which has as many columns as levels."""
-        inner = node.args[0]
+        inner = next((k.value for k in node.keywords if k.arg == "data"), None)
+        inner = node.args[0] if inner is None and node.args else inner
         if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name):
             quoted = inner.func.id == "Q" and len(inner.args) == 1
             inner = inner.args[0] if quoted else inner
         name = getattr(inner, "id", None) or getattr(inner, "value", None)
-        known = self.levels.get(f"C({name})") or self.levels.get(str(name), 1)
+        whole = self.levels.get(ast.unparse(node), 1)
+        known = self.levels.get(f"C({name})") or self.levels.get(str(name), whole)
+        if known > MOST_BASIS and "Poly" in ast.unparse(node):
+            raise InputError(
+                f"{_shown(node)} has polynomials of {known:,} levels; they may have up to "
+                f"{MOST_BASIS:,}. Use the numbers themselves, or a spline"
+            )
         return Value("category", columns=known)
 
     def _basis(

@@ -181,7 +181,7 @@ def from_formula(
     if rows is not None:
         refuse_times(formula, rows.frame)
         rows, unused = rows.with_used_levels()
-        refuse_cost(formula, rows.frame)
+        refuse_cost(formula, rows.frame, environment)
     try:
         if rows is None:
             left, right = patsy.dmatrices(formula, {}, environment, KEEP_MISSING, "dataframe")

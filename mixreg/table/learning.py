@@ -46,7 +46,7 @@ def learn_design(
     left_names, right_names = left_names & set(columns), right_names & set(columns)
     made = of_names(frames, left_names | right_names, left_names)
     refuse_times(formula, next(made()))
-    refuse_cost(formula, next(made()))
+    refuse_cost(formula, next(made()), where)
     try:
         left, whole = patsy.incr_dbuilders(formula, made, where, KEEP_MISSING)
         check_levels(left, whole)
@@ -69,7 +69,7 @@ def learn_gate(
     names = names_of(formula) & set(columns)
     made = of_names(frames, names, set())
     refuse_times(formula, next(made()))
-    refuse_cost(formula, next(made()))
+    refuse_cost(formula, next(made()), where)
     try:
         info = patsy.incr_dbuilder(formula, made, where, KEEP_MISSING)
     except patsy.PatsyError as error:
