@@ -1,9 +1,9 @@
 """Formulas, files, names and cells that were made to do harm: each is refused or escaped.
 
 `python -m benchmarks hostile` makes 500 cases of every kind from a seed. Each runs in a process
-of its own that may take one gigabyte more than it has, and five seconds of a processor. A case that is neither
-refused nor escaped, takes more, or ends in an error that is not of mixreg is printed, and the
-command ends with status 1.
+of its own that may take one gigabyte more than it has, and five seconds of a processor. A case
+that is neither refused nor escaped, takes more, or ends in an error that is not of mixreg is
+printed, and the command ends with status 1.
 """
 
 from __future__ import annotations

@@ -169,8 +169,9 @@ def _computed_levels(
 ) -> dict[str, int]:
     """How many levels a category has that is computed of other columns, as C(np.round(x))."""
     tree = parsed(code)
-    call = isinstance(tree, ast.Call) and getattr(tree.func, "id", "") == "C"
-    if not call or environment is None or re.fullmatch(r"C\(\w+(,.*)?\)", code):
+    if not isinstance(tree, ast.Call) or getattr(tree.func, "id", "") != "C":
+        return {}
+    if environment is None or re.fullmatch(r"C\(\w+(,.*)?\)", code):
         return {}
     factor, state = EvalFactor(code), {}  # type: ignore[var-annotated]
     try:
