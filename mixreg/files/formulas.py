@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -64,9 +64,8 @@ def check_recipe(recipe: Recipe, columns: frozenset[str]) -> None:
             f"the formula makes {max(made, len(recipe.names)):,} columns; a formula may make up "
             f"to {MOST_COLUMNS:,}"
         )
-    products: list[tuple[int, ...]] = [
-        part.factors for term in recipe.terms for part in cast(list[Any], [term, *term.subterms])
-    ]
+    products = [term.factors for term in recipe.terms]
+    products += [each.factors for term in recipe.terms for each in term.subterms]
     if any(len(factors) > MOST_FACTORS for factors in products):
         raise FileFormatError(f"a term of the formula has more than {MOST_FACTORS} factors")
 
