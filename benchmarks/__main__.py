@@ -1,4 +1,6 @@
-"""Print the figures: `python -m benchmarks KIND`; `search` and `scale` have options of their own.
+"""Print the figures: `python -m benchmarks KIND`.
+
+`hostile`, `search` and `scale` have options of their own.
 
 Threads are left as the user has them; trials in parallel hold one each.
 """
@@ -11,6 +13,7 @@ from benchmarks import (
     bayes_vb,
     checkpoint,
     coverage,
+    hostile,
     memory,
     peers,
     ppl,
@@ -26,6 +29,7 @@ KINDS = [
     "bayes",
     "checkpoint",
     "coverage",
+    "hostile",
     "memory",
     "peers",
     "recovery",
@@ -38,7 +42,7 @@ KINDS = [
 
 
 def main(arguments: list[str]) -> None:
-    own = {"scale": scale.main, "search": search.main}
+    own = {"hostile": hostile.main, "scale": scale.main, "search": search.main}
     if arguments and arguments[0] in own:
         own[arguments[0]](arguments[1:])
         return
@@ -105,6 +109,7 @@ def main(arguments: list[str]) -> None:
         cases = [tuple(map(int, case.split(","))) for case in chosen.case or ()]
         recovery.main(chosen.trials, chosen.workers, cases)
     if chosen.what == "all":
+        hostile.main([])
         scale.main([])
         search.main([])
 

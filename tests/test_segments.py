@@ -27,6 +27,7 @@ def stub(posterior, *, index=None, groups=None, weights=None, noise=False, kept=
     n = len(posterior) if groups is None else len(groups)
     index = pd.RangeIndex(n) if index is None else pd.Index(index)
     groups = None if groups is None else np.asarray(groups)
+    weights = None if weights is None else np.asarray(weights, dtype=float)
     units = make_units(groups, weights, np.ones(n, dtype=bool), index)
     components = pd.RangeIndex(1, k + 1)
     labels = posterior.argmax(axis=1) + 1

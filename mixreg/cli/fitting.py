@@ -13,7 +13,6 @@ from typing import Any
 # `np` is what formulas name: they are looked up here.
 import numpy as np
 import pandas as pd
-import patsy
 
 from mixreg.cli.as_json import as_json
 from mixreg.cli.tables import STDIN, check_table, read_table, write_table
@@ -29,6 +28,7 @@ from mixreg.results import MixRegResults
 from mixreg.selection import Selection, select_k
 from mixreg.table.columns import formula_names
 from mixreg.table.concomitant import names_of
+from mixreg.table.cost import described, pieces
 from mixreg.table.functions import written_with_np
 from mixreg.table.recipe import Module
 
@@ -170,21 +170,25 @@ def check_formulas(formula: str, concomitant: str | None, columns: frozenset[str
     They are evaluated as Python; what comes from outside must not run code.
     """
     formula_names(formula)
-    described = [patsy.ModelDesc.from_formula(formula)]
+    descriptions = [described(formula)]
     if concomitant is not None:
         names_of(concomitant)
-        described.append(patsy.ModelDesc.from_formula(concomitant))
-    terms = [term for each in described for term in (*each.lhs_termlist, *each.rhs_termlist)]
-    for code in dict.fromkeys(factor.code for term in terms for factor in term.factors):
+        descriptions.append(described(concomitant))
+    terms = [term for each in descriptions for term in (*each.lhs_termlist, *each.rhs_termlist)]
+    for code in pieces(terms):
         try:
             check_code(code, columns, {"np": Module("numpy")})
         except FileFormatError as error:
+            if isinstance(error.__cause__, InputError):
+                raise error.__cause__ from error
             raise _refused(code, str(error), columns) from error
 
 
 def _refused(code: str, reason: str, columns: frozenset[str]) -> InputError:
     named = re.search(r"names '(.*?)', which", reason)
-    what = named[1] if named else code
+    if named is None:
+        return InputError(reason)
+    what = named[1]
     with_np = written_with_np(what, code)
     if with_np is not None:
         return InputError(f"the formula has {what!r}, which is numpy's; write {with_np}")

@@ -15,6 +15,7 @@ import pandas as pd
 
 from mixreg.errors import InputError, NotInstalledError, needs
 from mixreg.files.container import target_of
+from mixreg.reading.writing import plain_cells
 from mixreg.table import frames
 from mixreg.table.columns import EXACT
 
@@ -71,9 +72,12 @@ def check_table(path: str | None, *taken: str) -> None:
 
 
 def write_table(frame: pd.DataFrame, path: str | None) -> None:
-    """A frame to a file, by its suffix, or as CSV to the standard output."""
+    """A frame to a file, by its suffix, or as CSV to the standard output.
+
+    In CSV and Excel, texts that a spreadsheet would take for formulas begin with an apostrophe.
+    """
     if path is None or path == STDIN:
-        frame.to_csv(sys.stdout, index=False)
+        plain_cells(frame).to_csv(sys.stdout, index=False)
         return
     check_table(path)
     kind = _kind(path)
@@ -83,9 +87,10 @@ def write_table(frame: pd.DataFrame, path: str | None) -> None:
         elif kind == ".feather":
             frame.to_feather(path)
         elif kind in EXCEL:
-            frame.to_excel(path, index=False)
+            plain_cells(frame).to_excel(path, index=False)
         else:
-            frame.to_csv(path, index=False, sep="\t" if ".tsv" in Path(path).suffixes else ",")
+            sep = "\t" if ".tsv" in Path(path).suffixes else ","
+            plain_cells(frame).to_csv(path, index=False, sep=sep)
 
 
 def _package(kind: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from mixreg.estimators.beliefs import Beliefs
 from mixreg.mixture.parameters import Parameters
 from mixreg.report.fitted import KEPT_GROUPS, Fitted
 from mixreg.report.tally import Tally
+from mixreg.table.cost import LONGEST
 from mixreg.table.design import Design
 from mixreg.table.recipe import Recipe
 from mixreg.table.rows import RowColumns
@@ -24,8 +25,9 @@ STOPPED = ("converged", "labels", "exact", "resampled", "max_iter", "decreased",
 
 def check_agreement(spec: Spec, fitted: Fitted) -> None:
     """Refuse a fit whose parts are not of one model."""
-    # The number of components first: all else is as large as that.
-    _same("components", spec.k, len(fitted.estimate.params.coef))
+    # The number of coefficients first: all else is as large as that.
+    terms = [len(response.design.terms) for response in spec.responses]
+    _shape("components", fitted.estimate.params.coef, (spec.k, sum(terms)))
     _check_terms(spec)
     layout, classes = spec.layout, spec.k + spec.noise
     gate = spec.mixture.gate.width
@@ -79,6 +81,8 @@ def _check_terms(spec: Spec) -> None:
 def check_design_parts(design: Design) -> None:
     """Whether a design's formula makes the columns that it names."""
     _true("terms", len(set(design.terms)) == len(design.terms) > 0)
+    # Tables are as wide as the longest name.
+    _true("terms", all(len(name) <= LONGEST for name in (*design.terms, design.response)))
     for recipe in (design.left, design.right):
         if recipe is not None:
             _check_recipe(recipe)

@@ -16,7 +16,6 @@ import secrets
 import tokenize
 import warnings
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +53,16 @@ UNREADABLE = (
     Warning,
 )
 MOST_DIMENSIONS = 4
+# A fit with 2,000 coefficients and their covariance has 35 MB.
+MOST_BYTES, MOST_DIRECTORY = 500_000_000, 10_000_000
+# Values of a JSON member, each of which becomes an object: labels of a million groups, and some.
+MOST_VALUES = 5_000_000
+PIECE = 1_000_000
 NAME = re.compile(r"[a-z]+\.json|arrays/[0-9]{1,6}\.npy")
 # The end record of a zip without its comment: a signature, 16 bytes, and the comment's length.
+START = b"PK\x03\x04"
 END, END_LENGTH = b"PK\x05\x06", 22
+LOCATOR, LOCATOR_LENGTH = b"PK\x06\x07", 20
 
 
 def pack(members: dict[str, bytes], kind: str = FORMAT) -> bytes:
@@ -69,31 +75,67 @@ def pack(members: dict[str, bytes], kind: str = FORMAT) -> bytes:
             archive.writestr(zipfile.ZipInfo(name, EPOCH), data)
         archive.comment = b"0" * DIGEST
     body = buffer.getvalue()[:-DIGEST]
+    if len(body) + DIGEST > MOST_BYTES:
+        raise FileFormatError(
+            f"the fit takes {len(body):,} bytes; a file may have up to {MOST_BYTES:,}. Fit with "
+            "cov_type='none', which leaves the covariance out, or use pickle"
+        )
     return body + _sha256(body).encode()
 
 
 def unpack(data: bytes, kind: str = FORMAT) -> dict[str, bytes]:
     """Members of a file; whatever is not as it was written is refused."""
-    if not data.startswith(b"PK\x03\x04"):
+    return _unpacked(io.BytesIO(data), len(data), kind)
+
+
+def unpack_file(path: Path, kind: str = FORMAT) -> dict[str, bytes]:
+    """The same of a file on disk, of which no more is read than is needed to refuse it."""
+    with open(path, "rb") as stream:
+        return _unpacked(stream, os.fstat(stream.fileno()).st_size, kind)
+
+
+def _unpacked(stream: Any, size: int, kind: str) -> dict[str, bytes]:
+    if stream.read(len(START)) != START:
         raise _not_ours(kind)
-    body, digest = data[:-DIGEST], data[-DIGEST:]
-    if _sha256(body).encode() != digest:
+    if size > MOST_BYTES:
+        raise FileFormatError(
+            f"the file has {size:,} bytes; a file of mixreg may have up to {MOST_BYTES:,}"
+        )
+    stream.seek(max(0, size - DIGEST - END_LENGTH - LOCATOR_LENGTH))
+    end = stream.read()
+    locator, end, digest = end[:LOCATOR_LENGTH], end[LOCATOR_LENGTH:-DIGEST], end[-DIGEST:]
+    if _digest(stream, size - DIGEST).encode() != digest:
         raise FileFormatError(
             "the file is damaged, or not of mixreg: its checksum does not agree. Save the fit "
             "again, or copy the file anew"
         )
-    end = body[-END_LENGTH:]
     if not end.startswith(END) or int.from_bytes(end[-2:], "little") != DIGEST:
         raise FileFormatError("the file is damaged: it does not end as a zip does")
+    # Before the directory is read. One of more than 65,535 members has a locator.
+    if locator.startswith(LOCATOR) or int.from_bytes(end[12:16], "little") > MOST_DIRECTORY:
+        raise FileFormatError("the file has too many members; it is not one of ours")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = {info.filename: archive.read(info) for info in _checked(archive.infolist())}
+        with zipfile.ZipFile(stream) as archive:
+            infos = _checked(archive.infolist())
+            if sum(info.file_size for info in infos) > size:
+                raise FileFormatError("the file's members are larger than the file")
+            members = {info.filename: archive.read(info) for info in infos}
     except DAMAGED as error:
         raise FileFormatError(f"the file is damaged: {error}") from error
     return _listed(members, kind)
 
 
-def _checked(infos: list[zipfile.ZipInfo]) -> Iterable[zipfile.ZipInfo]:
+def _digest(stream: Any, size: int) -> str:
+    """The SHA-256 of so many bytes at the beginning, read a piece at a time."""
+    found = hashlib.sha256()
+    stream.seek(0)
+    while size > 0 and (piece := stream.read(min(size, PIECE))):
+        found.update(piece)
+        size -= len(piece)
+    return found.hexdigest()
+
+
+def _checked(infos: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
     """Members, if they are stored as they are and named as expected."""
     names = [info.filename for info in infos]
     if len(set(names)) < len(names):
@@ -143,6 +185,8 @@ def to_json(value: Any) -> bytes:
 
 def from_json(data: bytes) -> Any:
     """Plain values again."""
+    if len(data) > MOST_VALUES and sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise FileFormatError(f"a part of the file has more than {MOST_VALUES:,} values")
     try:
         return json.loads(data.decode(), parse_constant=_no_constant, object_pairs_hook=_pairs)
     except (ValueError, RecursionError) as error:

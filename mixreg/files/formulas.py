@@ -13,24 +13,37 @@ from typing import Any
 
 import numpy as np
 
-from mixreg.errors import FileFormatError
+from mixreg.errors import FileFormatError, InputError
+from mixreg.table.cost import (
+    CONTRASTS,
+    DEEPEST,
+    LONGEST,
+    MOST_BASIS,
+    MOST_COLUMNS,
+    MOST_DEGREE,
+    MOST_FACTORS,
+    Measure,
+)
 from mixreg.table.functions import NUMPY
-from mixreg.table.recipe import Module, Recipe
+from mixreg.table.recipe import Factor, Module, Recipe
 
 PATSY = frozenset({"C", "I", "Q", "bs", "cr", "cc", "te", "center", "standardize", "scale"})
-CONTRASTS = frozenset({"Treatment", "Poly", "Sum", "Helmert", "Diff"})
 CONSTANTS = frozenset({"pi", "e", "inf", "nan"})
-OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.BitAnd, ast.BitOr)
-# Powers of plain numbers beyond these could take for ever.
-LARGEST, HIGHEST = 1e6, 64
-# So would splines with more pieces than this fill the memory.
-SPLINES, MOST_KNOTS = frozenset({"bs", "cr", "cc"}), 1_000
+OPERATORS = (
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.Div,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.Pow,
+    ast.BitAnd,
+    ast.BitOr,
+)
 # Keywords of numpy's functions that choose no place to write to, and no kind of object.
 KEYWORDS = frozenset({"a_min", "a_max", "min", "max", "decimals"})
 IDENTITY = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
-LONGEST = 10_000
 NAMES = re.compile(r"[^\W\d]\w*")
-DEEPEST = 100
 
 
 def check_recipe(recipe: Recipe, columns: frozenset[str]) -> None:
@@ -40,19 +53,66 @@ def check_recipe(recipe: Recipe, columns: frozenset[str]) -> None:
         _check_outside(name, value)
         if name in columns or name not in named:
             raise FileFormatError(f"the formula has no place for {name[:60]!r}")
+    made = 0
     for factor in recipe.factors:
-        check_code(factor.code, columns, recipe.outside)
+        found = check_code(factor.code, columns, recipe.outside)
+        made += len(factor.levels or ()) or max(found.widest, factor.columns or 1)
+        for state in factor.states:
+            _check_state(state, factor, found.widest)
+    if max(made, len(recipe.names)) > MOST_COLUMNS:
+        raise FileFormatError(
+            f"the formula makes {max(made, len(recipe.names)):,} columns; a formula may make up "
+            f"to {MOST_COLUMNS:,}"
+        )
+    products = [term.factors for term in recipe.terms]
+    products += [each.factors for term in recipe.terms for each in term.subterms]
+    if any(len(factors) > MOST_FACTORS for factors in products):
+        raise FileFormatError(f"a term of the formula has more than {MOST_FACTORS} factors")
 
 
-def check_code(code: str, columns: frozenset[str], outside: dict[str, Any]) -> None:
-    """Refuse a factor that is more than arithmetic of columns and known functions."""
+def check_code(code: str, columns: frozenset[str], outside: dict[str, Any]) -> Measure:
+    """Refuse a factor that is more than arithmetic of columns and known functions.
+
+    Returns what it would cost.
+    """
     if len(code) > LONGEST:
-        raise FileFormatError(f"a factor of the formula has {len(code)} characters; too many")
+        raise FileFormatError(
+            f"a factor of the formula has {len(code):,} characters; it may have up to {LONGEST:,}"
+        )
     try:
         tree = ast.parse(code, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise FileFormatError(f"the formula's {code[:60]!r} cannot be read") from error
     _Gate(columns, outside).value(tree.body, 0)
+    measure = Measure(columns, outside, strict=True)
+    try:
+        measure(tree.body)
+    except FileFormatError:
+        raise
+    except InputError as error:
+        raise FileFormatError(f"the formula cannot be used: {error}") from error
+    return measure
+
+
+def _check_state(state: dict[str, Any], factor: Factor, widest: int) -> None:
+    """Refuse what a transform is said to have learnt if it makes more than its formula says."""
+    for name, value in state.items():
+        if name == "_degree":
+            good = value is None or (type(value) is int and 0 <= value <= MOST_DEGREE)
+        elif name == "_all_knots":
+            # Those at the ends are repeated by the degree.
+            most = MOST_BASIS + 2 * MOST_DEGREE + 2
+            good = value is None or (np.ndim(value) == 1 and np.size(value) <= most)
+        elif name == "_constraints":
+            good = value is None or (np.ndim(value) == 2 and max(np.shape(value)) <= MOST_BASIS)
+        else:
+            # Means and deviations, one for each column.
+            good = np.size(value) <= max(widest, 1)
+        if not good:
+            raise FileFormatError(
+                f"the file does not hold together: {factor.code[:60]!r} has more columns than its "
+                "formula makes"
+            )
 
 
 def function_name(value: Any) -> str | None:
@@ -124,24 +184,10 @@ class _Gate:
             raise _refused(node.id)
 
     def _operation(self, node: ast.BinOp, depth: int) -> None:
-        if isinstance(node.op, ast.Pow):
-            self._power(node)
-        elif not isinstance(node.op, OPERATORS):
+        if not isinstance(node.op, OPERATORS):
             raise _refused(ast.unparse(node)[:60])
         self.value(node.left, depth)
         self.value(node.right, depth)
-
-    def _power(self, node: ast.BinOp) -> None:
-        """Powers of columns are numpy's; powers of plain numbers must be small."""
-        small = _small(node.left, LARGEST) and _small(node.right, HIGHEST)
-        if not (small or self._has_column(node.left) or self._has_column(node.right)):
-            raise _refused(ast.unparse(node)[:60])
-
-    def _has_column(self, node: ast.expr) -> bool:
-        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-        # A column's name may be that of a function: what `Q` names was looked at.
-        quoted = any(isinstance(each, ast.Call) and _is_q(each) for each in ast.walk(node))
-        return bool(names & self.columns) or quoted
 
     def _compared(self, node: ast.expr, depth: int) -> None:
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
@@ -183,17 +229,11 @@ class _Gate:
         return self.outside[function.id]
 
     def _check_call(self, node: ast.Call, name: str) -> None:
-        """Refuse a quoted name that is no column, and splines that fill the memory."""
+        """Refuse a quoted name that is no column."""
         if name == "Q":
             (only,) = node.args if len(node.args) == 1 and not node.keywords else (None,)
             if not (isinstance(only, ast.Constant) and only.value in self.columns):
                 raise _refused(ast.unparse(node)[:60])
-        if name in SPLINES:
-            sizes = [keyword.value for keyword in node.keywords if keyword.arg in ("df", "degree")]
-            for size in (*sizes, *node.args[1:2]):
-                given = isinstance(size, ast.Constant) and size.value is not None
-                if given and not _small(size, MOST_KNOTS):
-                    raise _refused(ast.unparse(node)[:60])
 
     def _argument(self, node: ast.expr, depth: int) -> None:
         """A value, a text, nothing, a kind of contrast, or a list of numbers and texts."""
@@ -206,14 +246,3 @@ class _Gate:
                 self._compared(each, depth + 1)
             return
         self.value(node, depth)
-
-
-def _is_q(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == "Q"
-
-
-def _small(node: ast.expr, most: float) -> bool:
-    """Whether a node is a plain number of at most this size."""
-    inner = node.operand if isinstance(node, ast.UnaryOp) else node
-    number = isinstance(inner, ast.Constant) and type(inner.value) in (int, float)
-    return number and abs(inner.value) <= most  # type: ignore[attr-defined]

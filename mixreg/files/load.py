@@ -12,7 +12,7 @@ from mixreg.errors import FileFormatError, InputError
 from mixreg.families import Family
 from mixreg.files.agree import check_agreement
 from mixreg.files.codec import Reader
-from mixreg.files.container import from_json, from_npy, unpack
+from mixreg.files.container import from_json, from_npy, unpack, unpack_file
 from mixreg.files.families import by_response, listed, read_family
 from mixreg.files.save import check_design, designs_of
 from mixreg.model import MixReg
@@ -75,12 +75,17 @@ def load(path: Any, family: Any = None) -> MixRegResults:
     source = Path(path)
     if not source.is_file():
         raise InputError(f"there is no file {source}")
-    return unpacked(source.read_bytes(), family)
+    return _made(unpack_file(source), family)
 
 
 def unpacked(data: bytes, family: Any = None) -> MixRegResults:
     """A fit from the bytes of a file."""
-    given, members = listed(family), unpack(data)
+    return _made(unpack(data), family)
+
+
+def _made(members: dict[str, bytes], family: Any) -> MixRegResults:
+    """A fit from the members of a file."""
+    given = listed(family)
     try:
         return _results(members, given)
     except FileFormatError:

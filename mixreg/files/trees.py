@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypeVar
 
 from mixreg.errors import FileFormatError
 from mixreg.families import Family
 from mixreg.files.codec import Reader, Writer
-from mixreg.files.container import from_json, from_npy, pack, to_json, to_npy, unpack
+from mixreg.files.container import from_json, from_npy, pack, to_json, to_npy, unpack, unpack_file
 
 T = TypeVar("T")
 
@@ -25,9 +26,10 @@ def packed(tree: Any) -> bytes:
     return pack(members, FORMAT)
 
 
-def unpacked(data: bytes, kind: type[T]) -> T:
-    """The tree again."""
-    members = unpack(data, FORMAT)
+def unpacked(source: bytes | Path, kind: type[T]) -> T:
+    """The tree again, from the bytes of a file or from a file."""
+    read = unpack_file if isinstance(source, Path) else unpack
+    members = read(source, FORMAT)  # type: ignore[arg-type]
     try:
         tree = from_json(members.pop("tree.json"))
         arrays = [from_npy(members[f"arrays/{number}.npy"]) for number in range(len(members))]

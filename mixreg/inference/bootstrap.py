@@ -11,7 +11,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 from statsmodels.iolib.summary import Summary, forg
-from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from mixreg.errors import InputError
@@ -31,6 +30,7 @@ from mixreg.jobs.parallel import run_all
 from mixreg.ppl.draws import mixtures_of
 from mixreg.ppl.inference_data import inference_data
 from mixreg.report.base_results import BaseResults
+from mixreg.report.summary import Sections, Table
 from mixreg.sources import Source
 from mixreg.table.checks import whole
 
@@ -260,7 +260,7 @@ class Bootstrap:
         >>> print(str(boot.summary()).splitlines()[0].strip())
         Parametric bootstrap, 10 replicates
         """
-        summary = Summary()
+        summary = Sections()
         summary.tables.append(self._table(alpha, kind))
         unsure = int(self.ambiguous.sum())
         if unsure and len(self.draws) - unsure >= 2:
@@ -274,7 +274,7 @@ class Bootstrap:
         summary.add_extra_txt(["Notes:", *(f"[{i}] {note}" for i, note in enumerate(notes, 1))])
         return summary
 
-    def _table(self, alpha: float, kind: str, which: str = "") -> SimpleTable:
+    def _table(self, alpha: float, kind: str, which: str = "") -> Table:
         bounds = self.conf_int(alpha, kind)
         columns = [self.params, self.bias, self.bse, bounds[0], bounds[1]]
         rows = [
@@ -285,7 +285,7 @@ class Bootstrap:
         stub = max(13, *(len(name) for name in self.params.index))
         layout = dict(fmt_params, colwidths=[stub, *[12] * 5], data_fmts=["%s"])
         title = f"{self.kind.capitalize()} bootstrap, {len(self.draws)} replicates{which}"
-        return SimpleTable(rows, header, list(self.params.index), title=title, txt_fmt=layout)
+        return Table(rows, header, list(self.params.index), title=title, txt_fmt=layout)
 
     def _left_out(self) -> list[str]:
         return [

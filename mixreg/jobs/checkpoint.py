@@ -49,7 +49,7 @@ def open_journal(path: Any, job: Job, spec: Spec) -> Journal:
     if not target.exists():
         return Journal(target, Checkpoint(mine))
     try:
-        kept = unpacked(target.read_bytes(), Checkpoint)
+        kept = unpacked(target, Checkpoint)
     except FileFormatError as error:
         # What follows the reason is about files of fits.
         reason = str(error).partition(". ")[0]

@@ -22,9 +22,51 @@ KINDS = {
     ".csv": "csv",
 }
 
+# What a spreadsheet takes for the beginning of a formula.
+FORMULAS = tuple("=+-@\t\r\n")
+
+
+def plain_cell(value: Any) -> Any:
+    """A text as a spreadsheet shows it, not as a formula that it computes; numbers stay.
+
+    Examples
+    --------
+    >>> from mixreg.reading.writing import plain_cell
+    >>> [plain_cell(value) for value in ("=1+1", "-0.5", -0.5, "shop")]
+    ["'=1+1", '-0.5', -0.5, 'shop']
+    """
+    if not isinstance(value, str) or len(value) < 2 or not value.startswith(FORMULAS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def plain_cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table whose texts, and names of columns, are no formulas in a spreadsheet."""
+    changed = {}
+    for number, dtype in enumerate(frame.dtypes):
+        values = frame.iloc[:, number]
+        if isinstance(dtype, pd.CategoricalDtype):
+            if any(plain_cell(level) != level for level in dtype.categories):
+                changed[number] = values.astype(object).map(plain_cell)
+        elif not pd.api.types.is_numeric_dtype(dtype):
+            made = values.map(plain_cell, na_action="ignore")
+            if not made.equals(values):
+                changed[number] = made
+    columns = [changed.get(i, frame.iloc[:, i]) for i in range(frame.shape[1])]
+    if not changed and list(map(plain_cell, frame.columns)) == list(frame.columns):
+        return frame
+    made = pd.concat(columns, axis=1) if columns else frame.copy()
+    return made.set_axis([plain_cell(name) for name in frame.columns], axis=1)
+
 
 class TableWriter:
     """Writes a table to Parquet, Feather (Arrow IPC) or CSV, by the suffix of the path.
+
+    In CSV, texts that a spreadsheet would take for formulas begin with an apostrophe.
 
     Use it in a `with` statement. What is written lies beside the target until the end;
     if an error leaves the statement, the target is as it was.
@@ -64,7 +106,10 @@ class TableWriter:
         """Append rows: a frame, of which the index is not written, or a dict of columns."""
         import pyarrow as pa
 
-        table = pa.Table.from_pandas(pd.DataFrame(chunk), preserve_index=False)
+        frame = pd.DataFrame(chunk)
+        if KINDS[self.path.suffix.lower()] == "csv":
+            frame = plain_cells(frame)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
         if self._writer is None:
             self._schema = pa.schema(
                 [(field.name, plain_type(field.type)) for field in table.schema]

@@ -13,6 +13,8 @@ import pandas as pd
 
 from mixreg.errors import InputError, needs
 from mixreg.report.base_results import BaseResults
+from mixreg.report.html.markup import printable
+from mixreg.report.summary import latex
 from mixreg.report.tidy import point_estimates, tidy
 
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -25,21 +27,6 @@ STATISTICS = {
     "BIC": "bic",
     "ICL": "icl",
     "Entropy R²": "entropy_r2",
-}
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "²": r"\textsuperscript{2}",
 }
 CELL = "padding:2pt 6pt;text-align:{};border:none;{}"
 RULE = "border-bottom:1pt solid #000;"
@@ -112,7 +99,8 @@ class Comparison:
     def to_word(self, path: Any = None) -> str:
         """A page of HTML that Word opens, and that can be pasted into it.
 
-        Styles stand in the cells, where Word reads them; name the file `.doc` or `.html`.
+        Styles stand in the cells, where Word reads them; name the file `.doc` or `.html`. A
+        `.docx` file is another format, and is refused.
 
         Examples
         --------
@@ -122,6 +110,11 @@ class Comparison:
         >>> compare(*fits).to_word()[:12]
         '<html><head>'
         """
+        if path is not None and Path(path).suffix.lower() == ".docx":
+            raise InputError(
+                f"path={str(path)!r} ends in .docx, but this is a page of HTML; name it "
+                f"{str(Path(path).with_suffix('.doc'))!r}, which Word opens and saves as .docx"
+            )
         head = '<html><head><meta charset="utf-8"></head>'
         body = '<body style="font-family:Calibri,Arial,sans-serif;font-size:10pt">'
         return _written(f"{head}{body}{self._html(styled=True)}</body></html>", path)
@@ -130,7 +123,7 @@ class Comparison:
         def cell(tag: str, text: str, span: int = 1, align: str = "right", rule: str = "") -> str:
             wide = f' colspan="{span}"' if span > 1 else ""
             style = f' style="{CELL.format(align, rule)}"' if styled else ""
-            return f"<{tag}{wide}{style}>{escape(text)}</{tag}>"
+            return f"<{tag}{wide}{style}>{escape(printable(text))}</{tag}>"
 
         fits = [cell("th", "", align="left")]
         fits += [cell("th", fit, n, "center", RULE) for fit, n in self._spans.items()]
@@ -148,7 +141,7 @@ class Comparison:
             rows.append(row)
         border = ' style="border-collapse:collapse"' if styled else ""
         body = "\n".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table{border}>\n{body}\n</table>\n<p>{escape(self.note)}</p>"
+        return f"<table{border}>\n{body}\n</table>\n<p>{escape(printable(self.note))}</p>"
 
     def to_latex(self, path: Any = None) -> str:
         """A table in LaTeX, for the package booktabs.
@@ -162,19 +155,19 @@ class Comparison:
         'begin{tabular}{lrrr}'
         """
         columns = len(self.table.columns)
-        fits = [rf"\multicolumn{{{n}}}{{c}}{{{_latex(fit)}}}" for fit, n in self._spans.items()]
-        heads = [_latex(str(s)) for s in self.table.columns.get_level_values(1)]
+        fits = [rf"\multicolumn{{{n}}}{{c}}{{{latex(fit)}}}" for fit, n in self._spans.items()]
+        heads = [latex(str(s)) for s in self.table.columns.get_level_values(1)]
         out = [rf"\begin{{tabular}}{{l{'r' * columns}}}", r"\toprule"]
         out += [f" & {' & '.join(fits)} \\\\", f" & {' & '.join(heads)} \\\\", r"\midrule"]
         for number, (stub, cells) in enumerate(self._lines()):
             if number == len(self.table):
                 out.append(r"\midrule")
             made = [
-                _latex(text) if n == 1 else rf"\multicolumn{{{n}}}{{c}}{{{_latex(text)}}}"
+                latex(text) if n == 1 else rf"\multicolumn{{{n}}}{{c}}{{{latex(text)}}}"
                 for text, n in cells
             ]
-            out.append(f"{_latex(stub)} & {' & '.join(made)} \\\\")
-        out += [r"\bottomrule", r"\end{tabular}", rf"\par {_latex(self.note)}", ""]
+            out.append(f"{latex(stub)} & {' & '.join(made)} \\\\")
+        out += [r"\bottomrule", r"\end{tabular}", rf"\par {latex(self.note)}", ""]
         return _written("\n".join(out), path)
 
     def to_great_table(self) -> Any:
@@ -328,10 +321,6 @@ def _statistics(fit: BaseResults) -> dict[str, str]:
         else:
             found[name] = f"{value:.3f}" if attribute == "entropy_r2" else f"{value:,.2f}"
     return found
-
-
-def _latex(text: str) -> str:
-    return "".join(LATEX.get(letter, letter) for letter in text)
 
 
 def _written(text: str, path: Any) -> str:

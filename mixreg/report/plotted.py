@@ -42,6 +42,7 @@ class Plotted(Framed):
         Returns
         -------
         array of matplotlib Axes
+            With `savefig`, and the `figure` that they are on.
 
         Examples
         --------
@@ -140,6 +141,7 @@ class Plotted(Framed):
         Returns
         -------
         array of matplotlib Axes
+            With `savefig`, and the `figure` that they are on.
 
         Examples
         --------
@@ -218,6 +220,7 @@ class Plotted(Framed):
         Returns
         -------
         array of matplotlib Axes
+            With `savefig`, and the `figure` that they are on.
 
         Examples
         --------

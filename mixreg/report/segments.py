@@ -15,6 +15,7 @@ from mixreg.report.base_results import BaseResults
 from mixreg.report.beside import aligned, has_labels
 from mixreg.report.elasticities import log_terms
 from mixreg.report.given_rows import on_rows
+from mixreg.report.html.markup import tag
 from mixreg.sources import unit_weights
 
 Array = NDArray[np.float64]
@@ -45,7 +46,7 @@ class _Report:
         return "\n\n".join(f"{head}\n{t.to_string(**LAYOUT)}" for head, t in self._parts())
 
     def _repr_html_(self) -> str:
-        return "\n".join(f"<p>{head}</p>{t.to_html(**LAYOUT)}" for head, t in self._parts())
+        return "\n".join(f"{tag('p', head)}{t.to_html(**LAYOUT)}" for head, t in self._parts())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

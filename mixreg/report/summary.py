@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Callable
+from copy import copy, deepcopy
 from textwrap import fill
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,9 @@ from statsmodels.iolib.table import SimpleTable
 from statsmodels.iolib.tableformatting import fmt_params
 
 from mixreg.inference.covariance import Uncertainty
+from mixreg.reading.writing import plain_cell
 from mixreg.report.base_results import BaseResults
+from mixreg.report.html.markup import html, printable
 from mixreg.report.notes import notes_of
 
 Array = NDArray[np.float64]
@@ -35,6 +39,8 @@ METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bay
 class Sections(Summary):
     """Tables with titles, which LaTeX shows too: statsmodels' own joins tables without them.
 
+    Names come from data and files, so they are escaped.
+
     Examples
     --------
     >>> from mixreg import MixReg, datasets
@@ -43,6 +49,18 @@ class Sections(Summary):
     >>> [table.title for table in summary.tables]
     ['Mixture of Linear Regressions', 'Mixing weights; rows assigned', 'Component 1', 'Component 2']
     """
+
+    def as_html(self) -> str:
+        """All tables in HTML, with names escaped.
+
+        Examples
+        --------
+        >>> from mixreg import MixReg, datasets
+        >>> res = MixReg.from_formula("tuned ~ stretchratio", datasets.tonedata(), k=2).fit()
+        >>> res.summary().as_html().count("<table")
+        4
+        """
+        return str(Summary.as_html(self._told(html)))
 
     def as_latex(self) -> str:
         """One tabular a table, below its title.
@@ -55,12 +73,38 @@ class Sections(Summary):
         4
         """
         parts = [_latex_section(table) for table in self.tables]
-        notes = "" if self.extra_txt is None else _latex_text(self.extra_txt)
+        notes = self._told(latex).extra_txt or ""
         body = "\n\n".join([*parts, notes.replace("\n", " \\newline\n ")])
         return f"\\begin{{center}}\n{body}\n\\end{{center}}"
 
     def _repr_latex_(self) -> str:
         return self.as_latex()
+
+    def _told(self, write: Callable[[str], str]) -> Sections:
+        """The same tables, with notes as another format has them."""
+        other = Sections()
+        other.tables = self.tables
+        if self.extra_txt is not None:
+            other.extra_txt = "\n".join(map(write, self.extra_txt.split("\n")))
+        return other
+
+
+class Table(SimpleTable):
+    """A table of statsmodels' whose texts are text in every format, by itself too."""
+
+    def as_html(self, **options: Any) -> str:
+        """HTML, with texts escaped."""
+        return str(SimpleTable.as_html(_rewritten(self, html), **options))
+
+    def as_latex_tabular(self, center: bool = True, **options: Any) -> str:
+        """LaTeX, in which no text is a command."""
+        # statsmodels would escape some signs once more.
+        made = _rewritten(self, latex)
+        return str(SimpleTable.as_latex_tabular(made, center, replacements={}, **options))
+
+    def as_csv(self, **options: Any) -> str:
+        """CSV, whose texts a spreadsheet does not take for formulas."""
+        return str(SimpleTable.as_csv(_rewritten(self, _csv_text), **options))
 
 
 # Signs that mean something to LaTeX.
@@ -69,19 +113,39 @@ LATEX = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\\": r"\textbackslash{}",
-    "²": "$^2$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "²": r"\textsuperscript{2}",
 }
 
 
-def _latex_text(text: str) -> str:
-    return "".join(LATEX.get(sign, sign) for sign in text)
+def latex(text: str) -> str:
+    """Text in LaTeX: no sign of it is a command."""
+    return "".join(LATEX.get(sign, sign) for sign in printable(" ".join(text.splitlines())))
 
 
-def _latex_section(table: SimpleTable) -> str:
+def _csv_text(text: str) -> str:
+    """A cell of a CSV file."""
+    text = plain_cell(text)
+    return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in ',"\r\n') else text
+
+
+def _rewritten(table: Table, write: Callable[[str], str]) -> Table:
+    """A table with all its texts written in another way."""
+    other = deepcopy(table)
+    other.title = None if table.title is None else write(table.title)
+    for cell in (cell for row in other for cell in row):
+        if isinstance(cell.data, str):
+            cell.data = write(cell.data)
+    return other
+
+
+def _latex_section(table: Table) -> str:
     """A table with its title, in LaTeX."""
     bare = copy(table)
     bare.title = None
-    return f"\\textbf{{{_latex_text(table.title)}}}\n\n{bare.as_latex_tabular(center=False)}"
+    return f"\\textbf{{{latex(table.title)}}}\n\n{bare.as_latex_tabular(center=False)}"
 
 
 def make_summary(results: BaseResults, alpha: float) -> Summary:
@@ -126,16 +190,16 @@ def _table(
     stubs: list[str],
     title: str,
     width: int,
-) -> SimpleTable:
+) -> Table:
     """A table of numbers that is exactly `width` characters wide as text."""
     columns = len(rows[0])
     each = 66 // columns - 1
     stub = width - columns * (each + 1)
     layout = dict(fmt_params, colwidths=[stub, *[each] * columns], data_fmts=["%s"])
-    return SimpleTable(rows, header, stubs, title=title, txt_fmt=layout)
+    return Table(rows, header, stubs, title=title, txt_fmt=layout)
 
 
-def _header(results: BaseResults, width: int) -> SimpleTable:
+def _header(results: BaseResults, width: int) -> Table:
     fitted, search = results.fitted, results.fitted.search
     reached, better = "-", "-"
     if fitted.certified:
@@ -184,14 +248,14 @@ def _header(results: BaseResults, width: int) -> SimpleTable:
     )
     stubs = [label for label, _ in left]
     title = f"Mixture of {results.spec.family.title}"
-    return SimpleTable(rows, None, stubs, title=title, txt_fmt=layout)
+    return Table(rows, None, stubs, title=title, txt_fmt=layout)
 
 
 def _number(value: float) -> str:
     return f"{value:#.8g}" if np.isfinite(value) else str(value)
 
 
-def _weights_table(results: BaseResults, alpha: float, width: int) -> SimpleTable:
+def _weights_table(results: BaseResults, alpha: float, width: int) -> Table:
     """Weights with standard errors, residual deviations, and how many have which label."""
     frame = weights_frame(results, alpha)
     scale = results.spec.family.dispersion_name
@@ -218,7 +282,7 @@ def _plain(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.3f}"
 
 
-def _scales_table(results: BaseResults, width: int) -> SimpleTable:
+def _scales_table(results: BaseResults, width: int) -> Table:
     """Dispersions of several responses, with standard errors."""
     frame, names = weights_frame(results).loc[results.components], results.spec.layout.scale_names
     header = [text for name in names for text in (name, "std err")]
@@ -320,7 +384,7 @@ def _weight_slopes(results: BaseResults) -> Array:
     return lines
 
 
-def _gate_tables(results: BaseResults, alpha: float, width: int) -> list[SimpleTable]:
+def _gate_tables(results: BaseResults, alpha: float, width: int) -> list[Table]:
     """One table of the class probabilities for each component but the first."""
     layout = results.spec.layout
     gate = layout.gating_index().reshape(-1, len(layout.gate))
@@ -341,7 +405,7 @@ def _coefficient_table(
     alpha: float,
     width: int,
     odds: bool = False,
-) -> SimpleTable:
+) -> Table:
     """Coefficients with standard errors, z, p and intervals; with odds ratios if asked."""
     header = ["coef", "std err", "z", "P>|z|", *_interval_names(alpha)]
     coef = results.fitted.estimate.vector[index]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import math
 import re
 import tokenize
 from collections.abc import Collection, Iterable, Iterator
@@ -13,10 +14,12 @@ import numpy as np
 import pandas as pd
 import patsy
 from numpy.typing import NDArray
+from patsy.eval import EvalEnvironment, EvalFactor
 from patsy.parse_formula import parse_formula
 
 from mixreg.errors import InputError, InputWarning, warn
 from mixreg.table import frames
+from mixreg.table.cost import MOST_COLUMNS, columns_of, described, parsed, pieces, shown
 from mixreg.table.functions import NUMPY
 
 Array = NDArray[np.float64]
@@ -39,7 +42,6 @@ CURES = {
 }
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 # Signs of a formula that a message shows.
-MOST_SHOWN = 200
 # Whole numbers up to here are floats too.
 EXACT = 2**53
 
@@ -66,17 +68,20 @@ SIGNS = {
 
 def names_in(code: str) -> set[str]:
     """Variables that a piece of a formula mentions, Q('...') included."""
+    tree = parsed(code)
+    if tree is None:
+        try:
+            ast.parse(code, mode="eval")
+        except (RecursionError, MemoryError) as error:
+            deep = parse_error(RecursionError())
+            raise InputError(f"the formula has {shown(code)}: {deep}") from error
+        except (SyntaxError, ValueError):
+            pass
+        raise _not_python(code)
     try:
-        tree = ast.parse(code, mode="eval")
-    except SyntaxError:
-        raise _not_python(code) from None
-    except (RecursionError, MemoryError) as error:
-        deep = parse_error(RecursionError())
-        raise InputError(f"the formula has {_short(code)}: {deep}") from error
-    try:
-        list(_uses(tree.body, VALUE, False))
+        list(_uses(tree, VALUE, False))
     except RecursionError as error:
-        raise InputError(f"the formula has {_short(code)}: {parse_error(error)}") from error
+        raise InputError(f"the formula has {shown(code)}: {parse_error(error)}") from error
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
@@ -95,12 +100,13 @@ def _not_python(code: str) -> InputError:
         )
     if not re.search(r"""[()\[\]'"+*/:~]""", text):
         return InputError(
-            f"the formula has {text!r}, which is no Python name; write Q({text!r}) for a column "
-            "of that name"
+            f"the formula has {shown(text)}, which is no Python name; write Q({shown(text)}) for a "
+            "column of that name"
         )
     return InputError(
-        f"the formula has {text!r}, which cannot be read as Python; check its brackets and signs. "
-        "A column whose name has spaces or signs, or is a word such as class, is written Q('name')"
+        f"the formula has {shown(text)}, which cannot be read as Python; check its brackets and "
+        "signs. A column whose name has spaces or signs, or is a word such as class, is written "
+        "Q('name')"
     )
 
 
@@ -120,16 +126,10 @@ def bare_name(code: str) -> str | None:
     return None if found is None else found[1] or found[3]
 
 
-def _short(formula: str) -> str:
-    """A formula in a message, which is one line."""
-    return repr(formula if len(formula) <= MOST_SHOWN else f"{formula[:MOST_SHOWN]}...")
-
-
 def codes_of(formula: str) -> list[str]:
     """The factors of a formula, each once."""
-    described = patsy.ModelDesc.from_formula(formula)
-    terms = [*described.lhs_termlist, *described.rhs_termlist]
-    return list(dict.fromkeys(factor.code for term in terms for factor in term.factors))
+    description = described(formula)
+    return list(pieces([*description.lhs_termlist, *description.rhs_termlist]))
 
 
 def refuse_times(formula: str, frame: pd.DataFrame) -> None:
@@ -156,6 +156,95 @@ def _odd_kind(values: pd.Series) -> str | None:
     if isinstance(values.dtype, pd.PeriodDtype):
         return "dates"
     return KINDS.get(getattr(values.dtype, "kind", "O"))
+
+
+def refuse_cost(formula: str, frame: pd.DataFrame, environment: EvalEnvironment | None) -> None:
+    """Refuse a formula that makes too many columns of a table, or computes with its texts."""
+    description = described(formula)
+    sides = [*description.lhs_termlist, *description.rhs_termlist]
+    levels = _levels(sides, frame)
+    for code in pieces(sides):
+        columns_of(code, frame.columns, levels)
+        levels |= _computed_levels(code, frame, environment)
+    columns = {code: columns_of(code, frame.columns, levels) for code in pieces(sides)}
+    made = [math.prod(columns[factor.code] for factor in term.factors) for term in sides]
+    if sum(made) <= MOST_COLUMNS:
+        return
+    worst = int(np.argmax(made))
+    many = max(levels, key=levels.__getitem__, default=None)
+    hint = (
+        ""
+        if many is None
+        else f"; column {_category_name(many)!r} has {levels[many]:,} different values"
+    )
+    raise InputError(
+        f"the formula makes about {sum(made):,} columns, of which {sides[worst].name()!r} makes "
+        f"{made[worst]:,}; it may make up to {MOST_COLUMNS:,}{hint}. Leave out interactions, join "
+        "rare levels, and name units by groups= rather than as a category"
+    )
+
+
+def _category_name(name: str) -> str:
+    """The column of a category that is counted as `C(name)`."""
+    return name[2:-1] if name.startswith("C(") else name
+
+
+def refuse_text(code: str, frame: pd.DataFrame) -> None:
+    """Refuse a piece of a formula that multiplies or formats text: it could make any amount."""
+    texts = {name: 1 for name in frame.columns if _is_text(frame[name])}
+    if any(str(name) in code for name in texts):
+        columns_of(code, frame.columns, texts)
+
+
+def _is_text(values: Any) -> bool:
+    """Whether a column holds texts, categories or other objects."""
+    if isinstance(values, pd.DataFrame):
+        return False
+    dtype = values.dtype
+    return isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype)
+
+
+def _levels(sides: Any, frame: pd.DataFrame) -> dict[str, int]:
+    """How many values there are of each column that becomes a category."""
+    codes, found = list(pieces(sides)), {}
+    for name in frame.columns:
+        mentioned = [code for code in codes if str(name) in code]
+        if not mentioned or isinstance(frame[name], pd.DataFrame):
+            continue
+        if _is_text(frame[name]):
+            found[str(name)] = _distinct(frame[name])
+        elif any("C(" in code for code in mentioned):
+            found[f"C({name})"] = _distinct(frame[name])
+    return found
+
+
+def _computed_levels(
+    code: str, frame: pd.DataFrame, environment: EvalEnvironment | None
+) -> dict[str, int]:
+    """How many levels a category has that is computed of other columns, as C(np.round(x))."""
+    tree = parsed(code)
+    if not isinstance(tree, ast.Call) or getattr(tree.func, "id", "") != "C":
+        return {}
+    if environment is None or re.fullmatch(r"C\(\w+(,.*)?\)", code):
+        return {}
+    factor, state = EvalFactor(code), {}  # type: ignore[var-annotated]
+    try:
+        if factor.memorize_passes_needed(state, environment):
+            return {}
+        made = factor.eval(state, frame).data
+        return {ast.unparse(tree): _distinct(pd.Series(np.asarray(made).ravel()))}
+    except (patsy.PatsyError, AttributeError, ArithmeticError, TypeError, ValueError):
+        return {}  # it is told when columns are made
+
+
+def _distinct(values: pd.Series) -> int:
+    """How many different values there are; objects that have no hash are not counted."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        return len(values.dtype.categories)
+    try:
+        return int(values.nunique())
+    except TypeError:
+        return 1
 
 
 def refuse_signs(argument: str, formula: str) -> None:
@@ -203,17 +292,17 @@ def formula_names(formula: str) -> tuple[set[str], set[str]]:
         raise InputError(f"formula must be text such as 'y ~ x1 + x2'; got {_shown(formula)}")
     refuse_signs("formula", formula)
     try:
-        described = patsy.ModelDesc.from_formula(formula)
-    except (patsy.PatsyError, RecursionError, AssertionError) as error:
+        description = described(formula)
+    except (patsy.PatsyError, RecursionError) as error:
         raise InputError(
-            f"formula {_short(formula)} cannot be read: {parse_error(error)}"
+            f"formula {shown(formula)} cannot be read: {parse_error(error)}"
         ) from error
     _warn_of_powers(formula)
-    if not described.lhs_termlist:
+    if not description.lhs_termlist:
         raise InputError(
-            f"formula {formula!r} has no response; write one left of '~', as in 'y ~ x1 + x2'"
+            f"formula {shown(formula)} has no response; write one left of '~', as in 'y ~ x1 + x2'"
         )
-    sides = (described.lhs_termlist, described.rhs_termlist)
+    sides = (description.lhs_termlist, description.rhs_termlist)
     left, right = (
         {name for term in side for factor in term.factors for name in names_in(factor.code)}
         for side in sides

@@ -19,9 +19,11 @@ from mixreg.table.columns import (
     names_in,
     parse_error,
     plain,
+    refuse_cost,
     refuse_signs,
     refuse_times,
 )
+from mixreg.table.cost import described, shown
 from mixreg.table.design import Design, column_like, of_caller, with_outside
 from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, check_levels, no_category
@@ -124,6 +126,7 @@ def _frame(
         frame = with_outside(frame, names, environment)
     frame = plain(frame, codes_of(formula))
     refuse_times(formula, frame)
+    refuse_cost(formula, frame, environment)
     return frame, list(frame.columns)
 
 
@@ -145,14 +148,18 @@ def names_of(formula: str) -> set[str]:
     """Variables that a one-sided formula mentions."""
     refuse_signs("concomitant", formula)
     try:
-        described = patsy.ModelDesc.from_formula(formula)
-    except (patsy.PatsyError, RecursionError, AssertionError) as error:
-        raise InputError(f"concomitant={formula!r} cannot be read: {parse_error(error)}") from error
-    if described.lhs_termlist:
-        raise InputError(f"concomitant={formula!r} has a left side; write it as '~ age + income'")
+        description = described(formula)
+    except (patsy.PatsyError, RecursionError) as error:
+        raise InputError(
+            f"concomitant={shown(formula)} cannot be read: {parse_error(error)}"
+        ) from error
+    if description.lhs_termlist:
+        raise InputError(
+            f"concomitant={shown(formula)} has a left side; write it as '~ age + income'"
+        )
     return {
         name
-        for term in described.rhs_termlist
+        for term in description.rhs_termlist
         for factor in term.factors
         for name in names_in(factor.code)
     }

@@ -23,6 +23,7 @@ from mixreg.table.columns import (
     column_names,
     formula_names,
     plain,
+    refuse_cost,
     refuse_times,
     without_intercept,
     without_nan,
@@ -185,6 +186,7 @@ def from_formula(
     if rows is not None:
         refuse_times(formula, rows.frame)
         rows, unused = rows.with_used_levels()
+        refuse_cost(formula, rows.frame, environment)
     with evaluation(columns):
         if rows is None:
             own = of_caller(formula, names, environment)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import patsy
 
 from mixreg.errors import InputError
 from mixreg.families import Family
@@ -19,6 +18,7 @@ from mixreg.sources.cluster import Held, cluster_source, held, shape_of
 from mixreg.table.chunks import ChunkMaker
 from mixreg.table.cluster_names import PLACE, ROWS_OF_PARTITION, ClusterNames, PartNames
 from mixreg.table.concomitant import names_of
+from mixreg.table.cost import described
 from mixreg.table.design import Design
 from mixreg.table.learning import TOLD_BY, Frames
 from mixreg.table.rows import RowColumns
@@ -104,8 +104,8 @@ def make_scout(question: Question, there: tuple[str, ...]) -> Scout:
     if question.concomitant is not None:
         names_of(question.concomitant)  # refuses what is no formula
         texts.append(question.concomitant)
-    described = [patsy.ModelDesc.from_formula(text) for text in texts]
-    sides = [(each.lhs_termlist, each.rhs_termlist) for each in described]
+    descriptions = [described(text) for text in texts]
+    sides = [(each.lhs_termlist, each.rhs_termlist) for each in descriptions]
     sketches = tuple(sketch(each, there, question.environment) for each in sides)
     return Scout(sketches, question.columns)
 

@@ -16,6 +16,7 @@ from mixreg.table.columns import (
     codes_of,
     formula_names,
     plain,
+    refuse_cost,
     refuse_times,
     without_intercept,
 )
@@ -52,6 +53,7 @@ def learn_design(
     left_names, right_names = left_names & set(columns), right_names & set(columns)
     made = of_names(formula, frames, left_names | right_names, left_names)
     refuse_times(formula, next(made()))
+    refuse_cost(formula, next(made()), where)
     with evaluation(columns):
         left, whole = patsy.incr_dbuilders(formula, made, where, KEEP_MISSING)
         check_levels(next(made()), left, whole)
@@ -72,6 +74,7 @@ def learn_gate(
     names = names_of(formula) & set(columns)
     made = of_names(formula, frames, names, set())
     refuse_times(formula, next(made()))
+    refuse_cost(formula, next(made()), where)
     with evaluation(columns):
         info = patsy.incr_dbuilder(formula, made, where, KEEP_MISSING)
     check_levels(next(made()), info)

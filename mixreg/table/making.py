@@ -33,6 +33,7 @@ NUMBER = re.compile(
     r"\s*(?:[%$€£¥₹)]|[A-Z]{3})?\s*"
 )
 MOSTLY = 0.8
+LONGEST_NUMBER = 60
 # Texts that begin as a date does; a few dates, as those of waves of a study, may be a category.
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
 MANY_DATES = 5
@@ -127,10 +128,10 @@ def check_levels(frame: pd.DataFrame | None, *sides: Any) -> None:
 def _warn_of_numbers(name: Any, code: str, levels: Sequence[Any]) -> None:
     """Warn of a text column whose levels look like numbers, as "3" and "$3.50" do."""
     texts = [level for level in levels if isinstance(level, str)]
-    alike = [text for text in texts if NUMBER.fullmatch(text)]
+    alike = [text for text in texts if _like_number(text)]
     if len(alike) < 2 or len(texts) - len(alike) > max(1.0, (1 - MOSTLY) * len(texts)):
         return
-    odd = next((text for text in texts if not NUMBER.fullmatch(text)), None)
+    odd = next((text for text in texts if not _like_number(text)), None)
     shown = f"such as {alike[0]!r}" + ("" if odd is None else f", and {odd!r}")
     warn(
         f"column {name!r} is text, so it becomes a category with {len(levels)} levels, but they "
@@ -140,6 +141,11 @@ def _warn_of_numbers(name: Any, code: str, levels: Sequence[Any]) -> None:
         f"category, write C({code})",
         InputWarning,
     )
+
+
+def _like_number(text: str) -> bool:
+    """Whether a text is a number in other words; the pattern takes long on long texts."""
+    return len(text) <= LONGEST_NUMBER and NUMBER.fullmatch(text) is not None
 
 
 def _warn_of_dates(name: Any, code: str, levels: Sequence[Any]) -> None:

@@ -31,6 +31,7 @@ from mixreg.table.columns import (
     bare_name,
     is_switch,
     names_in,
+    refuse_text,
     uses_of,
 )
 from mixreg.table.functions import written_with_np
@@ -189,6 +190,8 @@ class Recipe:
 
     def apply(self, frame: pd.DataFrame) -> Array:
         """The columns of a table without missing values."""
+        for factor in self.factors:
+            refuse_text(factor.code, frame)
         with evaluation(tuple(frame.columns)):
             try:
                 made = patsy.build_design_matrices([self.info], frame, NA_action=KEEP_MISSING)[0]

@@ -14,7 +14,7 @@ from mixreg.report.plots.component_plot import plot_components
 from mixreg.report.plots.posterior_plot import BINS, columns_of, plot_posterior
 from mixreg.report.plots.residual_plot import MOST_ROWS, draw_quantiles
 from mixreg.report.plots.search_plot import plot_search
-from mixreg.report.plots.style import caption, new_figure, panels, sampled
+from mixreg.report.plots.style import Panels, caption, new_figure, panels, sampled
 from mixreg.report.residuals import residuals_of
 from mixreg.report.row_facts import sampled_facts
 
@@ -40,7 +40,10 @@ def plot(res: BaseResults, figure: Any) -> NDArray[Any]:
     made.append(plot_coefficients(res, None, False, 0.95, corners[1].subplots()))
     made += list(plot_posterior(res, BINS, panels(corners[2], classes, columns_of(classes))))
     made.append(_quantiles(res, corners[3].subplots()))
-    return np.array(made, dtype=object)
+    for corner in corners:
+        # Axes know the part of the figure that they are on, which cannot be saved by itself.
+        corner.savefig = page.figure.savefig
+    return np.array(made, dtype=object).view(Panels)
 
 
 def _quantiles(res: BaseResults, ax: Any) -> Any:

@@ -50,6 +50,19 @@ class Look(NamedTuple):
     name: str
 
 
+class Panels(np.ndarray):
+    """An array of axes, which is saved as the figure that they are on."""
+
+    @property
+    def figure(self) -> Any:
+        """The figure of the axes."""
+        return self.ravel()[0].figure.figure  # of a part of a figure, the whole
+
+    def savefig(self, *args: Any, **kwargs: Any) -> None:
+        """Write the figure to a file, as `figure.savefig` does."""
+        self.figure.savefig(*args, **kwargs)
+
+
 def look(component: Any) -> Look:
     """How a component is drawn, by its number; 0 is the background."""
     if component == 0:
@@ -85,7 +98,7 @@ def several_axes(axes: Any, count: int, size: tuple[float, float], columns: int)
         given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
         if len(given) < count:
             raise InputError(f"axes has {len(given)} axes, but the plot needs {count}")
-        return given[:count]
+        return given[:count].view(Panels)
     rows = -(-count // columns)
     width, height = size
     return panels(new_figure((width * columns, height * rows)), count, columns)
@@ -103,7 +116,7 @@ def panels(figure: Any, count: int, columns: int) -> NDArray[Any]:
     made = figure.subplots(-(-count // columns), columns, squeeze=False).ravel()
     for spare in made[count:]:
         spare.remove()
-    return np.asarray(made[:count])
+    return np.asarray(made[:count]).view(Panels)
 
 
 def dress(ax: Any, title: str, x: str, y: str, grid: str = "y") -> None:
