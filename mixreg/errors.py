@@ -204,7 +204,8 @@ def needs(what: str, packages: str, extra: str | None = None, instead: str = "")
         absent = isinstance(error, ModuleNotFoundError) or isinstance(
             error.__cause__, ModuleNotFoundError
         )
-        why = "which is not installed" if absent else f"which cannot be imported ({error})"
+        missing = "not all of which are" if " and " in packages else "which is not"
+        why = f"{missing} installed" if absent else f"which cannot be imported ({error})"
         raise NotInstalledError(
             f"{what} {packages}, {why}; try: {install_line(packages, extra)}{instead}"
         ) from error

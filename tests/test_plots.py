@@ -378,5 +378,6 @@ def test_selection_has_the_same_style(tone):
 
 def test_without_matplotlib(tone, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match="mixreg\\[plot\\]"):
+    told = r'plots need matplotlib, .*; try: python -m pip install "matplotlib\S*" "jinja2\S*"$'
+    with pytest.raises(ImportError, match=told):
         tone[1].plot_search()

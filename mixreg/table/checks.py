@@ -17,7 +17,7 @@ from mixreg.families import Family
 from mixreg.mixture.layout import Layout
 from mixreg.sources import Source
 from mixreg.sources.block import Block
-from mixreg.table.columns import in_64_bits, names_in
+from mixreg.table.columns import in_64_bits, quoted_name
 from mixreg.table.design import Design
 from mixreg.table.units import plain_value
 
@@ -303,17 +303,19 @@ def _explained(design: Design, what: str, code: str) -> InputError:
 
 def _named(code: str) -> set[str]:
     """Columns that a factor mentions, those of other rows left out."""
-    tree = ast.parse(code.strip(), mode="eval")
-    return names_in(ast.unparse(_OfOwnRow().visit(tree)))
-
-
-class _OfOwnRow(ast.NodeTransformer):
-    """A factor without the calls that look at other rows."""
-
-    def visit_Call(self, node: ast.Call) -> Any:
-        """Put a number in place of a call such as lag(y) or y.shift(1)."""
-        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        return ast.Constant(0) if OTHER_ROWS.search(name) else self.generic_visit(node)
+    found = set()
+    # Not by recursion, which long sums would be too deep for.
+    waiting: list[ast.AST] = [ast.parse(code.strip(), mode="eval")]
+    while waiting:
+        node = waiting.pop()
+        called = getattr(node, "func", None)
+        if OTHER_ROWS.search(getattr(called, "id", getattr(called, "attr", ""))):
+            continue
+        name = node.id if isinstance(node, ast.Name) else quoted_name(node)
+        if name is not None:
+            found.add(name)
+        waiting.extend(ast.iter_child_nodes(node))
+    return found
 
 
 def check_rows(layout: Layout, source: Source, family: Family) -> None:

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from mixreg.errors import InputError
 from mixreg.sources.block import Block
-from mixreg.table.columns import plain
+from mixreg.table.columns import UNFIT, plain
 from mixreg.table.concomitant import check_concomitants
 from mixreg.table.design import Design, successes, yes_no_columns
 from mixreg.table.functions import evaluating
 from mixreg.table.making import KeptRows, make, without_missing
-from mixreg.table.recipe import UNFIT
 from mixreg.table.responses import Asked, Given, side_by_side
 from mixreg.table.rows import RowColumns, chosen_rows, declare, whole_sets
 from mixreg.table.table import Table, finish_part, missing_counts, refuse_missing

@@ -26,6 +26,9 @@ Array = NDArray[np.float64]
 
 # Rows that are looked at at once.
 PIECE_ROWS = 65_536
+# What evaluating an expression raises where columns do not fit; patsy lets it through where
+# transforms learn, and where columns are put together.
+UNFIT = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, RecursionError)
 KINDS = {"M": "dates", "m": "durations", "c": "complex numbers"}
 OBJECTS = {
     **dict.fromkeys(("date", "datetime", "datetime64", "period"), "dates"),
@@ -41,7 +44,6 @@ CURES = {
     "complex numbers": "take their parts, as np.real({0}) and np.imag({0})",
 }
 NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
-# Signs of a formula that a message shows.
 # Whole numbers up to here are floats too.
 EXACT = 2**53
 
@@ -197,8 +199,8 @@ def refuse_text(code: str, frame: pd.DataFrame) -> None:
 
 
 def _is_text(values: Any) -> bool:
-    """Whether a column holds texts, categories or other objects."""
-    if isinstance(values, pd.DataFrame):
+    """Whether a column holds texts, categories or other objects, but not yes and no."""
+    if isinstance(values, pd.DataFrame) or is_switch(values):
         return False
     dtype = values.dtype
     return isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype)
@@ -233,7 +235,7 @@ def _computed_levels(
             return {}
         made = factor.eval(state, frame).data
         return {ast.unparse(tree): _distinct(pd.Series(np.asarray(made).ravel()))}
-    except (patsy.PatsyError, AttributeError, ArithmeticError, TypeError, ValueError):
+    except (patsy.PatsyError, *UNFIT):
         return {}  # it is told when columns are made
 
 

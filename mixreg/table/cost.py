@@ -69,6 +69,8 @@ def described(formula: str) -> patsy.ModelDesc:
         tree = parse_formula(formula)
     except (AssertionError, IndexError, SyntaxError, ValueError) as error:
         # Patsy expects fewer kinds of damage than Python's tokenizer knows.
+        if "nested" in str(error.__context__):
+            raise _too_deep() from error
         raise InputError(
             f"formula {shown(formula)} cannot be read; check its quotes, brackets and signs"
         ) from error
@@ -76,10 +78,14 @@ def described(formula: str) -> patsy.ModelDesc:
     try:
         return _deeper(FRAMES, lambda: patsy.ModelDesc.from_formula(formula))
     except RecursionError:
-        raise InputError(
-            "the formula is nested too deeply, or joins more terms than patsy can read (about "
-            "400). Give the columns as arrays, as in MixReg(endog, exog, k=3)"
-        ) from None
+        raise _too_deep() from None
+
+
+def _too_deep() -> InputError:
+    return InputError(
+        "the formula is nested too deeply, or joins more terms than patsy can read (about "
+        "400). Give the columns as arrays, as in MixReg(endog, exog, k=3)"
+    )
 
 
 def _deeper(frames: int, call: Callable[[], Any]) -> Any:

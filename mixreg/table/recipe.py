@@ -28,6 +28,7 @@ from patsy.eval import EvalEnvironment, EvalFactor
 from mixreg.errors import MOST_LISTED, InputError, nearest
 from mixreg.table.columns import (
     NUMBER,
+    UNFIT,
     bare_name,
     is_switch,
     names_in,
@@ -39,9 +40,6 @@ from mixreg.table.units import plain_value
 
 Array = NDArray[np.float64]
 
-# What evaluating an expression raises where columns do not fit; patsy lets it through where
-# transforms learn, and where columns are put together.
-UNFIT = (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, RecursionError)
 # What patsy says of a level that it has not learnt.
 UNSEEN = "does not match any of the expected levels"
 KEEP_MISSING = patsy.NAAction(on_NA="drop", NA_types=[])
@@ -190,10 +188,10 @@ class Recipe:
 
     def apply(self, frame: pd.DataFrame) -> Array:
         """The columns of a table without missing values."""
-        for factor in self.factors:
-            refuse_text(factor.code, frame)
         with evaluation(tuple(frame.columns)):
             try:
+                for factor in self.factors:
+                    refuse_text(factor.code, frame)
                 made = patsy.build_design_matrices([self.info], frame, NA_action=KEEP_MISSING)[0]
             except (patsy.PatsyError, *UNFIT) as error:
                 message = self._misfit(error, frame)
