@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -244,7 +246,7 @@ class Criteria:
         >>> [round(value, 2) for value in (res.aic, res.hqic, res.bic)]
         [-276.83, -268.27, -255.76]
         """
-        penalty = float(np.log(np.log(max(self.n_units, np.e))))
+        penalty = float(np.log(np.log(max(self.n_units, math.e))))
         return -2 * self.llf + 2 * self.df_model * penalty
 
     @property
