@@ -356,7 +356,12 @@ def test_who_stops_reading_the_output_still_gets_the_files(tones, tmp_path):
     "side",
     [
         " + ".join(["stretchratio"] * 3000),
-        "(" * 300 + "stretchratio" + ")" * 300,
+        pytest.param(
+            "(" * 300 + "stretchratio" + ")" * 300,
+            marks=pytest.mark.skipif(
+                sys.version_info < (3, 12), reason="before, Python reads any number of brackets"
+            ),
+        ),
         "I(" + "-" * 3000 + "stretchratio)",
         "I(" + " + ".join(["stretchratio"] * 1500) + ")",
         "np.abs(" * 150 + "stretchratio" + ")" * 150,

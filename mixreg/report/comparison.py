@@ -184,6 +184,9 @@ class Comparison:
         with needs("this table needs", "great-tables", instead=", or use to_html()"):
             from great_tables import GT
         frame, labels, spans = self._flat()
+        # Its earlier versions take cells for HTML; later ones escape them.
+        if "<b>" in GT(pd.DataFrame({"cell": ["<b>"]})).as_raw_html():
+            frame = frame.map(escape)
         made = GT(frame, rowname_col="term", groupname_col="part").cols_label(**labels)
         for fit, columns in spans.items():
             made = made.tab_spanner(label=fit, columns=columns)
