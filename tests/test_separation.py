@@ -134,8 +134,10 @@ def test_predictions_and_margins_that_do_not_involve_it(name):
     ours, theirs = (fit.margins(new) for fit in (res, reduced))
     x = ours[ours["variable"] == "x"]["std_error"]
     assert_allclose(x, theirs[theirs["variable"] == "x"]["std_error"], rtol=1e-4)
-    table = res.margins().set_index(["variable", "component"])
-    assert np.isfinite(table.loc["x", "std_error"]).all()
+    table = res.margins()
+    found = table.loc[table["variable"] == "x", "std_error"]
+    assert len(found) > 0
+    assert np.isfinite(found).all()
 
 
 def test_the_summary_names_the_terms():

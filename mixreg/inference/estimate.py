@@ -287,7 +287,7 @@ def _runaway(
     full[on_logs] = basis
     index = [own[own >= 0] for own in inner.coef_index()]
     parts = [*index, inner.gating_index()]
-    share = [float(np.linalg.norm(full[part], 2)) if basis.size else 0.0 for part in parts]
+    share = [float(np.linalg.norm(full[part], 2)) if full[part].size else 0.0 for part in parts]
     # Directions that no part has for itself are those of all that take part in them.
     least = SOME if found.far.size and max(share) < OWN else OWN
     far = [each > least for each in share]
