@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
+            # Pyparsing has deprecations that are both; they are no matter of who runs a command.
+            warnings.simplefilter("ignore", DeprecationWarning)
             warnings.showwarning = _show  # type: ignore[assignment]
             asked.run(asked)
             sys.stdout.flush()
