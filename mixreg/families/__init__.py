@@ -1,6 +1,6 @@
 """Families: log density, statistics, and an M-step from statistics alone."""
 
-from mixreg.families.base import Family
+from mixreg.families.base import VARIANCE_RATIO, Family
 from mixreg.families.binomial import Binomial
 from mixreg.families.choice import Choice
 from mixreg.families.gamma import Gamma
@@ -15,6 +15,7 @@ from mixreg.families.rows import Rows
 from mixreg.families.statistics import FamilyStatistics
 
 __all__ = [
+    "VARIANCE_RATIO",
     "Binomial",
     "Choice",
     "Family",

@@ -30,6 +30,8 @@ from mixreg.sources.block import Block, column_pairs
 
 Array = NDArray[np.float64]
 
+# Smallest dispersion as a share of the largest, unless the user says otherwise.
+VARIANCE_RATIO = 1e-4
 # Largest change of a log dispersion in one step.
 SCALE_STEP = 1.0
 
@@ -71,7 +73,7 @@ class Family(Informed, Uncertain, Distribution):
     """
 
     equal_dispersion: bool = False
-    variance_ratio: float = 1e-4
+    variance_ratio: float = VARIANCE_RATIO
 
     name: ClassVar[str] = "own"
     title: ClassVar[str] = "Regressions"
@@ -83,6 +85,8 @@ class Family(Informed, Uncertain, Distribution):
     # likelihood unless dispersions are bounded against each other.
     scale_range: ClassVar[tuple[float, float]] = (1e-300, 1e300)
     collapses: ClassVar[bool] = False
+    # Whether its log density takes what rounding hides of responses (`Rows.hidden`) into account.
+    rounds: ClassVar[bool] = False
     # Linear in the coefficients with normal errors: groups can be condensed to
     # cross products, and a loss of zero is a certificate.
     linear: ClassVar[bool] = False
@@ -351,6 +355,14 @@ class Family(Informed, Uncertain, Distribution):
         step = score / np.maximum(np.abs(info), 1e-3 * np.abs(score) + 1e-12 * size + 1e-300)
         change = np.exp(np.clip(step, -SCALE_STEP, SCALE_STEP))
         return self.allowed(dispersion * change)
+
+    def hidden(self, block: Any) -> Array | None:
+        """What rounding hides of responses, where narrow components could live on it."""
+        return block.rounding if self.rounds and not self.equal_dispersion else None
+
+    def hidden_dispersion(self, block: Any) -> Array:
+        """What rounding hides of each row, as a dispersion; zeros where nothing is known of it."""
+        return np.zeros(block.rows) if block.rounding is None else np.asarray(block.rounding)
 
     @property
     def collapsing(self) -> tuple[bool, ...]:

@@ -109,7 +109,9 @@ class ExponentialFamily(Family):
     def evaluate(self, block: Block, params: Parameters) -> Any:
         """Rows at their linear predictors."""
         eta = linear_predictor(block, params.coef)
-        return self.rows_at(block.y, eta, params.dispersion[..., None], block.trials)
+        rows = self.rows_at(block.y, eta, params.dispersion[..., None], block.trials)
+        hidden = self.hidden(block)
+        return rows if hidden is None else replace(rows, hidden=hidden)
 
     def rows_at(self, y: Array, eta: Array, dispersion: Array, trials: Array | None) -> Rows:
         """Rows at given linear predictors, cut off where the mean is."""

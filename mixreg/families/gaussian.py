@@ -65,6 +65,7 @@ class Gaussian(Family):
     certifies: ClassVar[bool] = True
     stack_gain: ClassVar[float | None] = 1.4
     collapses: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
 
     @classmethod
     def make(cls, link: Any, equal_dispersion: bool, variance_ratio: float) -> Family:
@@ -106,6 +107,8 @@ class Gaussian(Family):
     def unit_density(self, block: Block | GramBlock, params: Parameters, state: Array) -> Array:
         """Log density of each unit under each component, (k, [runs,] units)."""
         squares = self.unit_loss(block, params, state)
+        if (hidden := self.hidden(block)) is not None:
+            squares = squares + (hidden if isinstance(block, GramBlock) else block.per_unit(hidden))
         variance = params.dispersion[..., None]
         density = squares * (-0.5 / variance)
         density -= 0.5 * block.size * (LOG_2PI + np.log(variance))
@@ -120,8 +123,15 @@ class Gaussian(Family):
     ) -> FamilyStatistics:
         """Sums for the M-step, given weighted responsibilities (k, [runs,] units)."""
         if isinstance(block, GramBlock):
-            return _condensed_statistics(block, params.coef, responsibilities)
-        return _row_statistics(block, state, block.per_row(responsibilities))
+            sums, resp = (
+                _condensed_statistics(block, params.coef, responsibilities),
+                responsibilities,
+            )
+        else:
+            resp = block.per_row(responsibilities)
+            sums = _row_statistics(block, state, resp)
+        hidden = self.hidden(block)
+        return sums if hidden is None else replace(sums, spread=sums.spread + resp @ hidden)
 
     def score_statistics(
         self,
@@ -137,6 +147,8 @@ class Gaussian(Family):
         lead, weighted = resp.shape[:-1], resp * state
         xe = np.dot(weighted.reshape(-1, block.rows), block.x)
         ee = np.einsum("...n,...n->...", weighted, state)
+        if (hidden := self.hidden(block)) is not None:
+            ee = ee + resp @ hidden
         return FamilyStatistics(
             resp.sum(axis=-1), np.empty((*lead, 0, 0)), xe.reshape(*lead, -1), ee[None]
         )
@@ -193,18 +205,24 @@ class Gaussian(Family):
         """Log density of each unit under a background component, (units,)."""
         return np.broadcast_to(-np.log(length) * np.asarray(block.size), (block.units,))
 
+    def squares(self, block: Block, residuals: Array) -> Array:
+        """Squared residuals, on average where rounding hides part of them."""
+        hidden = self.hidden(block)
+        return residuals**2 if hidden is None else residuals**2 + hidden
+
     def row_curves(
         self, block: Block, params: Parameters, state: Any, j: int
     ) -> tuple[Array, Array, Array, Array, Array]:
         """Derivatives in the linear predictor and the log variance, at each row."""
         e, variance = state[j], params.dispersion[j]
-        score, square = e / variance, e * e / variance
+        score, square = e / variance, self.squares(block, e) / variance
         return score, np.full_like(e, 1 / variance), score, 0.5 * (square - 1), 0.5 * square
 
     def component_scores(self, block: Block, params: Parameters, state: Any, j: int) -> Array:
         """Score of each unit in coefficients and log standard deviation."""
         e, variance = state[j], params.dispersion[j]
-        columns = np.column_stack([block.x * (e / variance)[:, None], e * e / variance - 1.0])
+        scale = self.squares(block, e) / variance - 1.0
+        columns = np.column_stack([block.x * (e / variance)[:, None], scale])
         return np.ascontiguousarray(block.per_unit(columns.T).T)
 
     def component_information(
@@ -217,7 +235,7 @@ class Gaussian(Family):
         info = np.empty((p + 1, p + 1))
         info[:p, :p] = np.dot(root.T, root)
         info[:p, p] = info[p, :p] = 2 * ((r * e) @ block.x)
-        info[p, p] = 2 * float(r @ (e * e))
+        info[p, p] = 2 * float(r @ self.squares(block, e))
         return info
 
     def density_graph(self, pt: Any, block: Block, eta: Any, dispersion: Any) -> Any:

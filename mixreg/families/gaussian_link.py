@@ -38,6 +38,7 @@ class GaussianLink(ExponentialFamily):
     canonical: ClassVar[str] = "identity"
     links: ClassVar[tuple[str, ...]] = ("identity", "log", "inverse", "sqrt")
     collapses: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
 
     @property
     def additive(self) -> bool:
@@ -63,10 +64,8 @@ class GaussianLink(ExponentialFamily):
 
     def density(self, rows: Rows) -> Array:
         """Log density of each row."""
-        gap = rows.y - rows.mu
-        return np.asarray(
-            -0.5 * (np.log(2 * np.pi * rows.dispersion) + gap * gap / rows.dispersion)
-        )
+        squares = _squares(rows)
+        return np.asarray(-0.5 * (np.log(2 * np.pi * rows.dispersion) + squares / rows.dispersion))
 
     def inside_graph(self, pt: Any, rows: Rows) -> Any:
         """`density` as a PyTensor graph."""
@@ -80,13 +79,13 @@ class GaussianLink(ExponentialFamily):
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in the log variance."""
         rows, out = self.inside(rows)
-        found = 0.5 * ((rows.y - rows.mu) ** 2 / rows.dispersion - 1)
+        found = 0.5 * (_squares(rows) / rows.dispersion - 1)
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def scale_curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in the log variance."""
         rows, out = self.inside(rows)
-        found = 0.5 * (rows.y - rows.mu) ** 2 / rows.dispersion
+        found = 0.5 * _squares(rows) / rows.dispersion
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def cross_curvature(self, rows: Rows) -> Array:
@@ -129,6 +128,12 @@ class GaussianPart(GaussianLink):
         """Whether the smallest variance sits at the bound, or at nothing at all."""
         least = float(params.dispersion.min()) <= self.scale_range[0] * (1 + 1e-6)
         return least or super().bound_binds(params)
+
+
+def _squares(rows: Rows) -> Array:
+    """Squared residuals, on average where rounding hides part of them."""
+    squares = (rows.y - rows.mu) ** 2
+    return squares if rows.hidden is None else squares + rows.hidden
 
 
 def normal_tails(rows: Rows) -> Tails:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ class Rows:
         Dispersion of each component.
     trials : (rows,) array or None
         Trials behind a proportion.
+    hidden : (rows,) array or None
+        Variance of what rounding hides of each response.
 
     Examples
     --------
@@ -42,6 +44,7 @@ class Rows:
     mu: Array
     dispersion: Array
     trials: Array | None
+    hidden: Array | None = field(default=None, kw_only=True)
 
     def component(self, j: int) -> Rows:
         """Rows under one component."""

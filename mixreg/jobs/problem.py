@@ -89,6 +89,11 @@ class Solution:
     reasons : tuple of WhyTight
         Why components are at the bound on the variances, or exact without a
         certificate; of linear regressions with one response.
+    rounded : tuple of (float, float)
+        Of each response whose grain was allowed for, how widely values are rounded (the median
+        width, in the user's units) and which share of them ties; zeros for others.
+    narrow : tuple of int
+        Components (from 0) that a maximum of the density would have made narrower than that.
     user : Parameters or None
         The same in the user's units, as they are reported: on the way there and back
         digits are lost. None if they are what the standard ones lead to.
@@ -107,6 +112,8 @@ class Solution:
     beliefs: Beliefs | None = None
     elbo: float | None = None
     reasons: tuple[WhyTight, ...] = ()
+    rounded: tuple[tuple[float, float], ...] = ()
+    narrow: tuple[int, ...] = ()
     user: Parameters | None = None
 
     def permute(self, order: NDArray[np.intp]) -> Solution:
@@ -118,6 +125,7 @@ class Solution:
             beliefs=None if self.beliefs is None else self.beliefs.permute(order),
             empty=new_numbers(self.empty, order),
             suspects=new_numbers(self.suspects, order),
+            narrow=new_numbers(self.narrow, order),
             reasons=permuted(self.reasons, order),
             last=replace(self.last, information=None, xx=None),
         )

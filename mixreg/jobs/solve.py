@@ -32,6 +32,7 @@ from mixreg.jobs.ending import (
 from mixreg.jobs.ladder import make_ladder, seen_rows
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Watch
+from mixreg.jobs.rounded import at_its_grain, at_the_density, of_rounded
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
@@ -70,11 +71,17 @@ def solve(
     raw, mixture = problem.source, problem.mixture
     rng = np.random.default_rng(options.seed)
     _begin(watch, "search" if problem.k > 1 else "all rows")
-    course, starts, contested, tensors, record = _searched(problem, options, watch, rng)
+    seen = seen_rows(problem, searched_rows(raw.columns), rng)
+    problem = at_its_grain(problem, options, seen)
+    course, starts, contested, tensors, record = _searched(problem, seen, options, watch, rng)
+    del seen
     whitening = course.whitening
     untouched = course.sample.rows == raw.rows and mixture.background is None
     source: Source = course.sample if untouched else raw.standard(whitening)
     source = source.without("given")
+    if record is not None and record.exact:
+        # Zero loss needs no allowance for what rounding hides.
+        whitening, source = replace(whitening, grain=None), source.without("rounding")
     if record is not None and not record.exact and course.sample.rows < raw.rows:
         # A maximum of the sample is one Newton step from that of all rows.
         for i, start in enumerate(starts[:contested]):
@@ -92,6 +99,8 @@ def solve(
         again = partial(_same, course)
     # Samples would be in the way of the passes, and are hardly ever needed again.
     del course
+    narrow: tuple[int, ...] = ()
+    grained = source
     if options.resample is not None:
         fit = run_resampled(source, mixture, starts[0], options.resample, rng, watch)
         end, revived = RunWithSums(fit), 0
@@ -105,16 +114,27 @@ def solve(
         fit = settled_numbers(source, mixture, fit, run, options.control)
         end = at_the_maximum(source, mixture, fit)
         end, revived = revive(source, mixture, again, end, options, rng)
+        if whitening.grain is not None:
+            source = grained.without("rounding")
+            fit, narrow = at_the_density(grained, source, mixture, end.run, control, watch)
+            end = RunWithSums(fit) if narrow else at_the_maximum(source, mixture, fit)
     _begin(watch, "standard errors" if errors else "last pass")
-    return finish(source, mixture, end, options.method, tensors, record, revived, whitening, errors)
+    plain = replace(whitening, grain=None)
+    solution = finish(source, mixture, end, options.method, tensors, record, revived, plain, errors)
+    if whitening.grain is None:
+        return solution
+    return of_rounded(solution, grained, mixture, whitening, narrow, errors)
 
 
 def _searched(
-    problem: Problem, options: Options, watch: Watch | None, rng: np.random.Generator
+    problem: Problem,
+    seen: AtHand,
+    options: Options,
+    watch: Watch | None,
+    rng: np.random.Generator,
 ) -> tuple[Course, list[Parameters], int, tuple[TensorResult, ...], Record | None]:
     """Rows that were looked at last, starts, how many of them compete, and how they were found."""
     mixture, k = problem.mixture, problem.k
-    seen = seen_rows(problem, searched_rows(problem.source.columns), rng)
     ladder = make_ladder(problem, seen, rng)
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
         effort = replace(options.effort, thorough=options.method != "vb")

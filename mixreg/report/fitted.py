@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -91,7 +91,7 @@ class Fitted:
     reason, n_iter, history
         Why the final run stopped, after how many iterations, and the objective
         at each of them, in the user's units.
-    exact, certified, binds, empty, revived, suspects, reasons
+    exact, certified, binds, empty, revived, suspects, reasons, rounded, narrow
         As in `Solution`.
     search : SearchReport or None
     beliefs : Beliefs or None
@@ -122,6 +122,9 @@ class Fitted:
     beliefs: Beliefs | None
     priors: Priors | None
     elbo: float | None
+    # Files of earlier versions lack these.
+    rounded: tuple[tuple[float, float], ...] = field(default=(), metadata={"later": True})
+    narrow: tuple[int, ...] = field(default=(), metadata={"later": True})
 
     def with_groups(self, posterior: Array) -> Fitted:
         """The same fit with what the rows say of the groups, which it can then do without."""
@@ -138,6 +141,7 @@ class Fitted:
             posterior=None if self.posterior is None else self.posterior[classes],
             empty=new_numbers(self.empty, order),
             suspects=new_numbers(self.suspects, order),
+            narrow=new_numbers(self.narrow, order),
             reasons=permuted(self.reasons, order),
             beliefs=None if self.beliefs is None else self.beliefs.permute(order),
         )
@@ -176,6 +180,8 @@ def make_fitted(
         solution.beliefs,
         options.priors if bayes else None,
         None if solution.elbo is None else white.log_likelihood(solution.elbo),
+        solution.rounded,
+        solution.narrow,
     )
 
 

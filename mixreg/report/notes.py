@@ -33,6 +33,7 @@ def notes_of(results: BaseResults) -> list[str]:
         *notes,
         *_row_notes(results),
         *_model_notes(results),
+        *_rounding(results),
         *_doubts(results),
         *_search_notes(results),
     ]
@@ -116,6 +117,25 @@ def _doubts(results: BaseResults) -> list[str]:
         notes.append(
             "The data do not determine every parameter: some standard errors are infinite"
             f"{_hidden(results, lost)}. {'Try fewer terms.' if results.k == 1 else TOO_LARGE}"
+        )
+    return notes
+
+
+def _rounding(results: BaseResults) -> list[str]:
+    """How widely responses are rounded, and what that did to the fit."""
+    fitted, notes = results.fitted, []
+    for response, (width, share) in zip(results.spec.responses, fitted.rounded, strict=False):
+        if share > 0:
+            notes.append(
+                f"Values of {response.name} are rounded, {share:.0%} of them to about {width:.2g}: "
+                "segments were looked for that are no narrower than that."
+            )
+    if fitted.narrow:
+        many = len(fitted.narrow) > 1
+        notes.append(
+            f"{_components(fitted.narrow)} wider than at the nearest maximum of the likelihood, "
+            f"where {'they' if many else 'it'} would live on tied values alone. Set variance_ratio "
+            "to ask for such a maximum."
         )
     return notes
 

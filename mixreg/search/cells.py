@@ -13,6 +13,7 @@ and its maxima lie near those of the rows. Each round cuts the rows in another w
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -139,21 +140,28 @@ def cells_of(course: Course, around: Parameters | None, rng: np.random.Generator
     # Products of all rows would be many times the rows: some cells at a time.
     each = max(1, PIECE * CELLS // rows.rows)
     parts = [_gathered(rows, order, edges[i : i + each + 1]) for i in range(0, len(starts), each)]
-    means, count = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    means, hidden, count = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     block = GramBlock(means, np.ones(len(starts)), count, rows.x.shape[1])
+    if rows.rounding is not None:
+        block = replace(block, rounding=hidden)
     return View(course.mixture, course.sample, course.sample, white, course.k, block)
 
 
-def _gathered(rows: Block, order: NDArray[np.intp], edges: NDArray[np.intp]) -> tuple[Array, Array]:
-    """Mean cross products of some cells, and how many rows each counts for."""
+def _gathered(
+    rows: Block, order: NDArray[np.intp], edges: NDArray[np.intp]
+) -> tuple[Array, Array, Array]:
+    """Mean cross products of some cells, what rounding hides, and rows that each counts for."""
     places, starts = order[edges[0] : edges[-1]], edges[:-1] - edges[0]
     x, y, count = rows.x[places], rows.y[places], np.diff(edges).astype(float)
+    hidden = np.zeros(len(y)) if rows.rounding is None else rows.rounding[places]
     if rows.weight is not None:
         weight = rows.weight[places]
+        hidden = hidden * weight
         count = np.add.reduceat(weight, starts)
         x, y = x * np.sqrt(weight)[:, None], y * np.sqrt(weight)
     gram = condense(Block(x, y, starts=starts)).gram
-    return gram / np.maximum(count, 1e-300)[:, None], count
+    least = np.maximum(count, 1e-300)
+    return gram / least[:, None], np.add.reduceat(hidden, starts) / least, count
 
 
 def faithful(course: Course, view: View, params: Parameters) -> bool:

@@ -88,7 +88,8 @@ class Course:
     def lattice(self) -> bool:
         """Whether responses repeat, so that a component may turn exact all at once."""
         collapsing = self.mixture.family.collapsing
-        if not any(collapsing):
+        # What rounding hides keeps components from turning exact.
+        if not any(collapsing) or self.sample.has("rounding"):
             return False
         each = zip(collapsing, first_responses(self.sample, FIRST_ROWS), strict=True)
         return any(turns and len(np.unique(y)) < REPEATED * len(y) for turns, y in each)

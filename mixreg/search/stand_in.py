@@ -44,6 +44,7 @@ class Quadratic(Gaussian):
     name: ClassVar[str] = "quadratic"
     certifies: ClassVar[bool] = False
     collapses: ClassVar[bool] = False
+    rounds: ClassVar[bool] = False
 
     def variances(self, squares: Array, size: Array) -> Array:
         """One, whatever the squares."""

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 Array = NDArray[np.float64]
 
 # Arrays with one entry a row, and with one entry a unit.
-ROW_FIELDS = ("x", "y", "offset", "trials", "opens", "seen", "repeats")
+ROW_FIELDS = ("x", "y", "offset", "trials", "opens", "seen", "repeats", "rounding")
 UNIT_FIELDS = ("weight", "z", "known", "given", "cov_group", "numbers")
 # What a row that a unit shares with others costs, over what it costs to evaluate it: it is added
 # up twice, for the density and for the sums (bank, camera and detailing of the benchmark).
@@ -68,6 +68,8 @@ class Columns:
     numbers : (units,) int array or None
         Number of each unit in its source, where some were left out; None if they follow
         each other from `first` on.
+    rounding : (rows,) array or None
+        Variance of what rounding hides of each response; of several, (rows, m).
     """
 
     x: Array
@@ -87,6 +89,7 @@ class Columns:
     given: Array | None = None
     cov_group: NDArray[np.intp] | None = None
     numbers: NDArray[np.intp] | None = None
+    rounding: Array | None = None
 
     @property
     def unit_numbers(self) -> NDArray[np.intp]:
@@ -157,6 +160,7 @@ class Block(Columns):
             _columns(self.pairs, pairs),
             _columns(self.offset, number),
             _columns(self.trials, number),
+            rounding=_columns(self.rounding, number),
         )
         return alone if self.seen is None else some_rows(alone, self.seen[:, number])
 
@@ -266,6 +270,8 @@ class GramBlock:
         Number of the first unit of this block in its source.
     z, known, given
         As in `Block`.
+    rounding : (units,) array or None
+        Variances of what rounding hides, added up over the unit's rows.
     """
 
     gram: Array
@@ -276,6 +282,7 @@ class GramBlock:
     z: Array | None = None
     known: NDArray[np.intp] | None = None
     given: Array | None = None
+    rounding: Array | None = None
 
     @property
     def units(self) -> int:
@@ -304,6 +311,7 @@ class GramBlock:
             _sliced(self.z, units),
             _sliced(self.known, units),
             _sliced(self.given, units),
+            _sliced(self.rounding, units),
         )
 
     @property
@@ -351,6 +359,7 @@ def some_rows(block: Block, mask: NDArray[np.bool_]) -> SharedBlock:
         block.weight,
         offset=_sliced(block.offset, rows),
         trials=_sliced(block.trials, rows),
+        rounding=_sliced(block.rounding, rows),
         counts=counts,
         turned=csr_array(counts.T),
     )
@@ -385,4 +394,5 @@ def condense(block: Block) -> GramBlock:
     gram = pairs if block.starts is None else np.add.reduceat(pairs, block.starts, axis=0)
     size = np.broadcast_to(np.asarray(block.size), (block.units,)).astype(float)
     p, known, given = block.x.shape[1], block.known, block.given
-    return GramBlock(gram, size, block.weight, p, block.first, block.z, known, given)
+    hidden = None if block.rounding is None else block.per_unit(block.rounding)
+    return GramBlock(gram, size, block.weight, p, block.first, block.z, known, given, hidden)

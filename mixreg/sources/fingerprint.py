@@ -18,7 +18,7 @@ from mixreg.sources.block import ROW_FIELDS, UNIT_FIELDS, Block
 from mixreg.sources.hashes import Words, mixed, row_hashes
 
 # Columns that follow from others, or are put in on the way.
-MADE = ("repeats", "given", "cov_group", "numbers")
+MADE = ("repeats", "given", "cov_group", "numbers", "rounding")
 NAMES = tuple(name for name in (*ROW_FIELDS, *UNIT_FIELDS, "starts") if name not in MADE)
 # Two sums of 64 bits each, of hashes that begin differently.
 SALTS = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)

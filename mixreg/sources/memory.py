@@ -151,7 +151,9 @@ class MemorySource(Columns):
         x: Any = self._of_each(whitening) if self.owners else times(self.x, whitening.basis)
         y, offset = whitening.standard_rows(self.y, self.offset)
         z = self.z if self.z is None or whitening.gate is None else self.z @ whitening.gate
-        return replace(self, x=x, y=y, z=z, offset=offset, owners=whitening.standard_owners)
+        hidden = whitening.hidden(self.y)
+        owners = whitening.standard_owners
+        return replace(self, x=x, y=y, z=z, offset=offset, owners=owners, rounding=hidden)
 
     def _of_each(self, whitening: Whitening) -> Array:
         """Standard regressors of several responses, each made of its own."""
@@ -247,6 +249,9 @@ def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
         block = source.as_block()
         return BlockSource(replace(block, pairs=own_pairs(block)))
     parts = [condense(block) for block in source.blocks()]
+    hidden = None
+    if source.rounding is not None:
+        hidden = np.concatenate([part.rounding for part in parts if part.rounding is not None])
     return BlockSource(
         GramBlock(
             np.concatenate([part.gram for part in parts]),
@@ -255,5 +260,6 @@ def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
             p,
             z=source.z,
             known=source.known,
+            rounding=hidden,
         )
     )

@@ -94,6 +94,7 @@ def share_rows(block: Block, repeats: NDArray[np.intp]) -> SharedBlock:
         opens=None if block.opens is None else block.opens[first],
         z=block.z,
         known=block.known,
+        rounding=kept(block.rounding),
         counts=counts,
         turned=csr_array(counts.T),
     )

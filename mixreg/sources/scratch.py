@@ -32,7 +32,7 @@ Bytes = NDArray[np.uint8]
 T = TypeVar("T")
 
 # Columns that are put in on the way, and those that are kept.
-MADE = ("repeats", "given", "numbers")
+MADE = ("repeats", "given", "numbers", "rounding")
 KEPT = tuple(name for name in (*ROW_FIELDS, *UNIT_FIELDS) if name not in MADE)
 
 

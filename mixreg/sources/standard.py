@@ -120,6 +120,9 @@ class Whitening:
         Standard concomitants are z @ gate.
     columns : (p,) int array or None
         With several responses, which of them each regressor belongs to.
+    grain : Grain, tuple of them, or None
+        How widely responses are rounded, in the user's units, where that is to be kept apart
+        from errors; with several responses, of each (or None).
     """
 
     basis: Array
@@ -133,6 +136,7 @@ class Whitening:
     dispersion: Any = 1.0
     gate: Array | None = None
     columns: NDArray[np.intp] | None = None
+    grain: Any = None
 
     @property
     def has_constant(self) -> bool:
@@ -194,14 +198,27 @@ class Whitening:
         y, offset = self.standard_rows(block.y, block.offset)
         x = self.standard_columns(block.x, np.empty(block.x.shape))
         z = block.z if block.z is None or self.gate is None else block.z @ self.gate
-        owners = self.standard_owners
-        return replace(block, x=x, y=y, z=z, offset=offset, pairs=None, owners=owners)
+        owners, hidden = self.standard_owners, self.hidden(block.y)
+        made = replace(block, x=x, y=y, z=z, offset=offset, pairs=None, owners=owners)
+        return replace(made, rounding=hidden)
 
     def standard_rows(self, y: Array, offset: Array | None) -> tuple[Array, Array | None]:
         """Standard responses and offsets."""
         if self.columns is None and self.shift == 0 and self.scale == 1:
             return y, offset
         return (y - self.shift) / self.scale, None if offset is None else offset / self.scale
+
+    def hidden(self, y: Array) -> Array | None:
+        """Variance of what rounding hides of the user's responses, in standard units."""
+        if self.grain is None:
+            return None
+        if self.columns is None:
+            return np.asarray(self.grain.variance(y) / self.scale**2)
+        each = [
+            np.zeros(len(y)) if grain is None else grain.variance(y[:, i])
+            for i, grain in enumerate(self.grain)
+        ]
+        return np.asarray(np.stack(each, axis=1) / self.scale**2)
 
     def background(self, length: Any) -> Any:
         """Ranges in the user's units as standard ones."""

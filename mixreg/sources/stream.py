@@ -163,7 +163,7 @@ class Grams:
 
     def join(self) -> GramBlock:
         """All of them as one block."""
-        names = ("gram", "size", "weight", "z", "known", "given")
+        names = ("gram", "size", "weight", "z", "known", "given", "rounding")
         first = self.parts[0]
         values = {name: [getattr(part, name) for part in self.parts] for name in names}
         there: dict[str, Any] = {}
