@@ -75,7 +75,7 @@ class Newton:
         one = params.run(0)
         sums = source.sweep(TakeInformation(self.mixture), one).contract(self.layout)
         if np.isfinite(sums.objective[0]) and np.isfinite(sums.information).all():
-            quadratic = Quadratic.of(sums, self.layout, one, self.mixture.family)
+            quadratic = Quadratic.of(sums, self.layout, one, self.mixture.family, self.rows)
             self.seen[:] = [*self.seen[-1:], Point(sums, one, quadratic)]
         return sums
 

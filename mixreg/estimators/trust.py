@@ -22,7 +22,7 @@ from mixreg.mixture.parameters import Parameters
 Array = NDArray[np.float64]
 
 # Radius of the first region, in deviations (`scales`), and of any.
-FIRST, LARGEST = 1.0, 10.0
+FIRST, LARGEST = 0.2, 2.0
 # The quadratic is good where the likelihood gains more than the first share of what it says, and
 # poor where it gains less than the second; the region then grows or shrinks so many times.
 GOOD, POOR, GROWTH, SHRINKAGE = 0.75, 0.25, 2.0, 0.25
@@ -93,12 +93,12 @@ class Quadratic:
     back: Array
 
     @staticmethod
-    def of(sums: InformationSums, layout: Layout, params: Parameters, family: Family) -> Quadratic:
+    def of(sums: InformationSums, layout: Layout, params: Parameters, family: Family, rows: float) -> Quadratic:
         """That of one mixture; dispersions at their bound stay there, but for those that rise."""
         J = face(sums, layout, params, family)
         info = J.T @ sums.information @ J
         own = np.maximum(np.abs(np.diag(info)), (J * (sums.outer @ J)).sum(axis=0))
-        own = own / (J.T**2 @ shares(layout, params))
+        own = own / (rows * (J.T**2 @ shares(layout, params)))
         scale = 1 / np.sqrt(np.maximum(own, NOTHING * max(float(own.max()), 1e-100)))
         values, vectors = np.linalg.eigh(info * scale * scale[:, None])
         return Quadratic(values, vectors, (sums.score @ J) * scale, J * scale)
