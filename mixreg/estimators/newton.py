@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.loop import Control, StopReason
-from mixreg.estimators.trust import SHRINKAGE, Quadratic, Region
+from mixreg.estimators.trust import FIRST, SHRINKAGE, Quadratic, Region
 from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
@@ -100,10 +100,15 @@ class Newton:
         """Stop at a maximum at which a step would gain next to nothing."""
         if not self.seen or self.seen[-1].sums is not sums:
             return ["max_iter" if before is None else None]
-        gain = self.seen[-1].quadratic.step(self.region.radius)[1]
+        # A region that shrank says how far the quadratic is right, and not that there is no way up.
+        gain = self.seen[-1].quadratic.step(max(self.region.radius, FIRST))[1]
         # Steps cost much and converge fast: go on to well below the tolerance,
         # but not below rounding.
-        return ["converged" if gain < max(1e-6 * control.tol * self.rows, self._rounding(sums)) else None]
+        return [
+            "converged"
+            if gain < max(1e-6 * control.tol * self.rows, self._rounding(sums))
+            else None
+        ]
 
     def _rounding(self, sums: InformationSums) -> float:
         return 1e-14 * (1 + abs(float(sums.objective[0])))
@@ -273,4 +278,3 @@ def _ascent(values: Array, vectors: Array, score: Array) -> Array:
     # Where nothing is known at all, as of answers that are all settled, there is no step.
     floor = max(1e-8 * float(np.abs(values).max()), 1e-100)
     return np.asarray(vectors @ (vectors.T @ score / np.maximum(np.abs(values), floor)))
-

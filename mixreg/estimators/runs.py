@@ -60,9 +60,15 @@ def run_em(
             fit = joined(fit, end)
             if fit.reason == "converged":
                 return fit
-    fit = joined(fit, newton_steps(source, mixture, fit.params, _left(control, fit), progress))
-    if fit.reason == "converged":
-        return fit
+    for rest in (EM_STEPS, None):
+        fit = joined(fit, newton_steps(source, mixture, fit.params, _left(control, fit), progress))
+        left = _left(control, fit)
+        if fit.reason == "converged" or not left.max_iter:
+            return fit
+        if rest is not None and fit.reason == "max_iter":
+            # Where the region is narrow EM leads on.
+            some = replace(left, max_iter=min(rest, left.max_iter), leaps=True)
+            fit = joined(fit, iterate(source, em, fit.params.stacked(), some, progress)[0])
     left = _left(control, fit)
     return joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
 

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 FIRST, LARGEST = 0.2, 2.0
 # The quadratic is good where the likelihood gains more than the first share of what it says, and
 # poor where it gains less than the second; the region then grows or shrinks so many times.
-GOOD, POOR, GROWTH, SHRINKAGE = 0.75, 0.25, 2.0, 0.25
+GOOD, POOR, GROWTH, SHRINKAGE = 0.75, 0.25, 1.5, 0.5
 # Information below this share of the largest of any parameter is as good as none.
 NOTHING = 1e-12
 # Standard coordinates are of order one; a longer step is a wild one.
@@ -93,7 +93,9 @@ class Quadratic:
     back: Array
 
     @staticmethod
-    def of(sums: InformationSums, layout: Layout, params: Parameters, family: Family, rows: float) -> Quadratic:
+    def of(
+        sums: InformationSums, layout: Layout, params: Parameters, family: Family, rows: float
+    ) -> Quadratic:
         """That of one mixture; dispersions at their bound stay there, but for those that rise."""
         J = face(sums, layout, params, family)
         info = J.T @ sums.information @ J
