@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.loop import Control, StopReason
-from mixreg.estimators.trust import FIRST, SHRINKAGE, Quadratic, Region
+from mixreg.estimators.trust import EARLY, FIRST, Quadratic, Region, room
 from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
@@ -89,7 +89,7 @@ class Newton:
 
     def shorten(self, sums: InformationSums, params: Parameters) -> Parameters:
         """Another step out of the same sums, in a smaller region."""
-        self.region.radius = SHRINKAGE * min(self.region.radius, self.region.length)
+        self.region.shrink()
         here = self._at(sums)
         self.seen[:] = [here]
         return self._step(here)
@@ -101,7 +101,7 @@ class Newton:
         if not self.seen or self.seen[-1].sums is not sums:
             return ["max_iter" if before is None else None]
         # A region that shrank says how far the quadratic is right, and not that there is no way up.
-        gain = self.seen[-1].quadratic.step(max(self.region.radius, FIRST))[1]
+        gain = self.seen[-1].quadratic.step(max(self.region.radius, FIRST)).gain
         # Steps cost much and converge fast: go on to well below the tolerance,
         # but not below rounding.
         return [
@@ -117,10 +117,12 @@ class Newton:
         return next(seen for seen in self.seen if seen.sums is sums)
 
     def _step(self, here: Point) -> Parameters:
-        step = self.region.step(here.quadratic)
-        after = self.layout.unpack(self.layout.pack(here.params) + step)
-        spread = self.mixture.family.allowed(after.dispersion)
-        return replace(after, dispersion=spread).stacked()
+        family, layout = self.mixture.family, self.layout
+        step = here.quadratic.step(self.region.radius)
+        share = room(step, here.params, layout, family)
+        self.region.last = step = step.part(share) if share > EARLY else step
+        after = layout.unpack(layout.pack(here.params) + step.vector)
+        return replace(after, dispersion=family.allowed(after.dispersion)).stacked()
 
     def close(self, sums: InformationSums, params: Parameters) -> Parameters:
         """Take the step to the maximum from a point so near that no pass need check it.

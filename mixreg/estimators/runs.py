@@ -179,7 +179,8 @@ def _first_run(
     em = EM(mixture)
     # Long groups are condensed for EM; the finish, and its numbers, are on rows.
     data: Swept = source.shortest() if mixture.family.linear else source
-    fit = _until_it_crawls(data, em, start, control, progress)
+    rows = source.row_weight
+    fit = _until_it_crawls(data, em, start, control, progress, rows)
     if fit.reason == "exact":
         # Hard labels take an exact fit from small residuals to none.
         hard = iterate(source, AltMin(_hard(mixture)), fit.params.stacked(), control)[0]
@@ -191,12 +192,17 @@ def _first_run(
     if data is not source and fit.reason == "decreased":
         # Cross products resolve residuals only down to rounding; rows do better.
         left = _left(control, fit)
-        return joined(fit, _until_it_crawls(source, em, fit.params, left, progress)), em
+        return joined(fit, _until_it_crawls(source, em, fit.params, left, progress, rows)), em
     return fit, em
 
 
 def _until_it_crawls(
-    source: Swept, em: EM, start: Parameters, control: Control, progress: Progress | None
+    source: Swept,
+    em: EM,
+    start: Parameters,
+    control: Control,
+    progress: Progress | None,
+    rows: float,
 ) -> Run:
     """EM with leaps, some iterations at a time while they gain much, or variances vanish."""
     fit: Run | None = None
@@ -210,7 +216,7 @@ def _until_it_crawls(
         small = family.certifies and float(fit.params.dispersion.min()) < SMALL
         if fit.reason != "max_iter" or fit.n_iter >= control.max_iter:
             return fit
-        if gains < CRAWL * source.row_weight and not small:
+        if gains < CRAWL * rows and not small:
             return fit
 
 

@@ -26,10 +26,16 @@ FIRST, LARGEST = 0.2, 2.0
 # The quadratic is good where the likelihood gains more than the first share of what it says, and
 # poor where it gains less than the second; the region then grows or shrinks so many times.
 GOOD, POOR, GROWTH, SHRINKAGE = 0.75, 0.25, 1.5, 0.5
+# Dispersions this near to each other, as a share, are the same.
+BOUND = 1e-6
+# Of a step that meets a bound this early the rest is taken along the bound.
+EARLY = 0.1
 # Information below this share of the largest of any parameter is as good as none.
 NOTHING = 1e-12
 # Standard coordinates are of order one; a longer step is a wild one.
 FARTHEST = 5.0
+# Smallest number that counts.
+TINY = 1e-290
 
 
 def trust_step(values: Array, vectors: Array, score: Array, radius: float) -> Array:
@@ -48,29 +54,58 @@ def trust_step(values: Array, vectors: Array, score: Array, radius: float) -> Ar
         Maximiser of score's - s'Hs / 2 over all s of that length at most.
     """
     along = vectors.T @ score
-    most = max(float(np.abs(values).max()), 1e-300)
-    rounding = 1e-14 * most
+    rounding = 1e-14 * max(float(np.abs(values).max()), 1e-280)
     if values[0] > rounding:
         inside = along / values
         if np.linalg.norm(inside) <= radius:
             return np.asarray(vectors @ inside)
-    lowest = max(0.0, -float(values[0]))
+    # What is added to all curvatures is counted from where they are positive.
+    raised = values + max(0.0, -float(values[0]))
 
     def length(shift: float) -> float:
-        return float(np.linalg.norm(along / (values + shift)))
+        return float(np.linalg.norm(along / (raised + shift)))
 
-    # Just beyond the lowest shift all curvatures are positive; there the step is longest.
-    least = lowest + max(rounding, 1e-13 * lowest)
-    if length(least) > radius:
-        far = lowest + float(np.linalg.norm(along)) / radius + rounding
-        shift = brentq(lambda at: 1 / radius - 1 / length(at), least, far, xtol=1e-300, rtol=1e-12)
-        return np.asarray(vectors @ (along / (values + shift)))
-    found = along / (values + least)
+    if length(rounding) > radius:
+        # There the lowest curvature alone keeps the step within the radius.
+        far = rounding + 2 * float(np.linalg.norm(along)) / radius
+        shift = brentq(lambda at: 1 / radius - 1 / length(at), rounding, far, rtol=1e-12, xtol=TINY)
+        return np.asarray(vectors @ (along / (raised + shift)))
+    found = along / (raised + rounding)
     if values[0] < -rounding:
         # The score has no part along the strongest ascent, or hardly any: either way will do.
         rest = radius**2 - float(found[1:] @ found[1:])
         found[0] = np.copysign(np.sqrt(max(rest, 0.0)), found[0])
     return np.asarray(vectors @ found)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the flat vector, and what a quadratic says of it.
+
+    Attributes
+    ----------
+    vector : (m,) array
+    rise, bend : float
+        Product with the score, and twice with the information.
+    length : float
+        In scaled coordinates.
+    """
+
+    vector: Array
+    rise: float
+    bend: float
+    length: float
+
+    @property
+    def gain(self) -> float:
+        """What the log-likelihood is to gain."""
+        return self.rise - self.bend / 2
+
+    def part(self, share: float) -> Step:
+        """A share of the way."""
+        return Step(
+            share * self.vector, share * self.rise, share**2 * self.bend, share * self.length
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +140,13 @@ class Quadratic:
         values, vectors = np.linalg.eigh(info * scale * scale[:, None])
         return Quadratic(values, vectors, (sums.score @ J) * scale, J * scale)
 
-    @property
-    def is_saddle(self) -> bool:
-        """Whether the likelihood curves upwards in some direction."""
-        return bool(self.values[0] < -1e-6 * np.abs(self.values).max())
-
-    def step(self, radius: float) -> tuple[Array, float, float]:
-        """The best step of the flat vector in a region, its gain, and its length."""
+    def step(self, radius: float) -> Step:
+        """The best step in a region."""
         step = trust_step(self.values, self.vectors, self.score, radius)
-        wild = float(np.abs(self.back @ step).max()) / FARTHEST
-        step = step / max(1.0, wild)
-        bend = self.values @ (self.vectors.T @ step) ** 2
-        return self.back @ step, float(step @ self.score - bend / 2), float(np.linalg.norm(step))
+        bend = float(self.values @ (self.vectors.T @ step) ** 2)
+        best = Step(self.back @ step, float(step @ self.score), bend, float(np.linalg.norm(step)))
+        wild = float(np.abs(best.vector).max()) / FARTHEST
+        return best.part(1 / wild) if wild > 1 else best
 
 
 def shares(layout: Layout, params: Parameters) -> Array:
@@ -139,8 +169,9 @@ def shares(layout: Layout, params: Parameters) -> Array:
 def face(sums: InformationSums, layout: Layout, params: Parameters, family: Family) -> Array:
     """Matrix J with flat vector = J @ parameters that are free where bounds bind, (m, r).
 
-    A dispersion at its bound goes with the largest one. It leaves the bound where the score says
-    that it should be larger.
+    Dispersions at their bound and the largest, which they are bounded by, go together. A small
+    one leaves where the score says that it should be larger, a large one where it should be
+    smaller.
     """
     J = np.eye(layout.size)
     bound = family.at_bound(params)
@@ -148,10 +179,33 @@ def face(sums: InformationSums, layout: Layout, params: Parameters, family: Fami
         return J
     index = layout.scale_index().reshape(params.k, -1)
     bound, spread = (layout.scaled(a).reshape(params.k, -1) for a in (bound, params.dispersion))
-    bound &= sums.score[index] <= 0
-    for j, i in np.argwhere(bound):
-        J[index[j, i], index[np.argmax(spread[:, i]), i]] = 1.0
-    return np.asarray(np.delete(J, index[bound], axis=1))
+    gone = []
+    for at, low, size in zip(index.T, bound.T, spread.T, strict=True):
+        low = low & (sums.score[at] <= 0)
+        top = size >= size.max() * (1 - BOUND)
+        high = top & (sums.score[at] > 0)
+        first, *others = at[high if high.any() else top]
+        if low.any():
+            J[[*at[low], *others], first] = 1.0
+            gone += [*at[low], *others]
+    return np.asarray(np.delete(J, gone, axis=1))
+
+
+def room(step: Step, params: Parameters, layout: Layout, family: Family) -> float:
+    """Share of a step after which dispersions are at a bound they were not at; or 1."""
+    start = layout.pack(params)
+
+    def inside(share: float) -> bool:
+        spread = layout.unpack(start + share * step.vector).dispersion
+        return bool((family.allowed(spread) <= spread * (1 + 1e-9)).all())
+
+    if inside(1.0):
+        return 1.0
+    least, most = 0.0, 1.0
+    while most - least > 1e-9:
+        middle = (least + most) / 2
+        least, most = (middle, most) if inside(middle) else (least, middle)
+    return least
 
 
 @dataclass(slots=True)
@@ -161,25 +215,25 @@ class Region:
     Attributes
     ----------
     radius : float
-    gain, length : float
-        Of the step that was taken last.
+    last : Step or None
+        The step that was taken last.
     """
 
     radius: float = FIRST
-    gain: float = 0.0
-    length: float = 0.0
+    last: Step | None = None
 
     def learn(self, gained: float, rounding: float) -> None:
         """Adapt to what the last step gained."""
-        if not self.length or self.gain <= rounding:
+        last = self.last
+        if last is None or last.gain <= rounding:
             # Gains that are lost in rounding tell nothing.
             return
-        if gained < POOR * self.gain:
-            self.radius = SHRINKAGE * self.length
-        elif gained > GOOD * self.gain and self.length > 0.9 * self.radius:
+        if gained < POOR * last.gain:
+            self.radius = SHRINKAGE * last.length
+        elif gained > GOOD * last.gain and last.length > 0.9 * self.radius:
             self.radius = min(GROWTH * self.radius, LARGEST)
 
-    def step(self, quadratic: Quadratic) -> Array:
-        """The best step within."""
-        step, self.gain, self.length = quadratic.step(self.radius)
-        return step
+    def shrink(self) -> None:
+        """The last step led downwards."""
+        last = self.radius if self.last is None else self.last.length
+        self.radius = SHRINKAGE * min(self.radius, last)
