@@ -55,9 +55,10 @@ class Sums(Protocol):
 class Estimator(Protocol):
     """An algorithm on the loop.
 
-    It may have two methods more. `ahead(first, middle, end, longest)` says where a leap leads to
+    It may have more methods. `ahead(first, middle, end, longest)` says where a leap leads to
     and how many steps that is; without it, the parameters do. `close(sums, params)` takes the
-    last step from where a run converged.
+    last step from where a run converged. An estimator of one run may have `shorten(sums, params)`
+    too, which answers a fall: a shorter step from the point before and its sums.
     """
 
     @property
@@ -173,6 +174,7 @@ def iterate(
     share = np.ones(n_runs)
     leaps = Leaps(params, getattr(estimator, "ahead", None)) if control.leaps else None
     close: Callable[[Any, Any], Any] | None = getattr(estimator, "close", None)
+    shorten: Callable[[Any, Any], Any] | None = getattr(estimator, "shorten", None)
     for iteration in range(control.max_iter + 1):
         sums = estimator.sweep(source, iteration, params)
         fell = _fell(sums, before if estimator.monotone else None)
@@ -201,7 +203,10 @@ def iterate(
         going = np.array([reason is None for reason in reasons])
         if not going.any():
             break
-        goal = estimator.update(sums, params)
+        if shorten is not None and fell.all():
+            goal = shorten(before, base)
+        else:
+            goal = estimator.update(sums, params)
         back = np.zeros_like(fell)
         if leaps is not None:
             # A leap that fell goes back to the step it was to continue.
@@ -210,7 +215,8 @@ def iterate(
         if fell.any():
             # Any other run that fell goes half as far from the same base point.
             share = np.where(fell & ~back, share / 2, 1.0)
-            goal = base.blend(params, np.where(fell, 0.5, 0.0)).choose(fell, goal)
+            if shorten is None:
+                goal = base.blend(params, np.where(fell, 0.5, 0.0)).choose(fell, goal)
             goal = goal if leaps is None else leaps.safe.choose(back, goal)
             base, before = base.choose(fell, params), before.choose(fell, sums)
         else:

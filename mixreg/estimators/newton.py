@@ -1,4 +1,4 @@
-"""Newton steps on the mixture's own likelihood, to finish what EM began.
+"""Newton's steps on the mixture's own likelihood, to finish what EM began.
 
 EM slows down where components overlap. The observed information is at hand
 for the standard errors anyway, and a few Newton steps with it reach the
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.loop import Control, StopReason
+from mixreg.estimators.trust import EARLY, FIRST, Quadratic, Region, room
 from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
@@ -35,8 +36,17 @@ SETTLED, MOST_LEFT = 1e-14, 6.0
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """A point at which a pass was made."""
+
+    sums: InformationSums
+    params: Parameters
+    quadratic: Quadratic
+
+
+@dataclass(frozen=True, slots=True)
 class Newton:
-    """Newton-Raphson for one run, on coefficients, log scales and logits.
+    """Newton's steps of one run in a trust region, on coefficients, log scales and logits.
 
     Attributes
     ----------
@@ -44,41 +54,75 @@ class Newton:
     layout : Layout
     rows : float
         Rows, counted with their weights; tolerances are per row.
+    region : Region
+    seen : list
+        Sums and quadratic of the last points, which steps are made of.
     """
 
     mixture: Mixture
     layout: Layout
     rows: float
+    region: Region = field(default_factory=Region)
+    seen: list[Point] = field(default_factory=list)
 
     @property
     def monotone(self) -> bool:
-        """A step after which the log-likelihood fell is halved."""
+        """A step after which the log-likelihood fell is made anew, in a smaller region."""
         return True
 
     def sweep(self, source: Swept, iteration: int, params: Parameters) -> InformationSums:
         """Score and information at the parameters."""
-        return source.sweep(TakeInformation(self.mixture), params.run(0)).contract(self.layout)
+        one = params.run(0)
+        sums = source.sweep(TakeInformation(self.mixture), one).contract(self.layout)
+        if np.isfinite(sums.objective[0]) and np.isfinite(sums.information).all():
+            quadratic = Quadratic.of(sums, self.layout, one, self.mixture.family, self.rows)
+            self.seen[:] = [*self.seen[-1:], Point(sums, one, quadratic)]
+        return sums
 
     def update(self, sums: InformationSums, params: Parameters) -> Parameters:
-        """Take a Newton step; leave a saddle along its direction of ascent."""
-        step, values, vectors = self._step(sums)
-        if _saddle(values) and np.abs(step).max() < 1e-4:
-            step = step + 0.1 * vectors[:, 0]
-        # Standard coordinates are of order one; a longer step is a wild one.
-        step = step * min(1.0, 5.0 / max(float(np.abs(step).max()), 1e-300))
-        return self.layout.unpack(self.layout.pack(params.run(0)) + step).stacked()
+        """Take the best step within the region, which learns from the last one."""
+        here = self._at(sums)
+        if len(self.seen) == 2:
+            gained = float(sums.objective[0] - self.seen[0].sums.objective[0])
+            self.region.learn(gained, self._rounding(sums))
+        return self._step(here)
+
+    def shorten(self, sums: InformationSums, params: Parameters) -> Parameters:
+        """Another step out of the same sums, in a smaller region."""
+        self.region.shrink()
+        here = self._at(sums)
+        self.seen[:] = [here]
+        return self._step(here)
 
     def finished(
         self, sums: InformationSums, before: InformationSums | None, control: Control
     ) -> list[StopReason | None]:
         """Stop at a maximum at which a step would gain next to nothing."""
-        step, values, _ = self._step(sums)
-        gain = 0.5 * float(step @ sums.score)
+        if not self.seen or self.seen[-1].sums is not sums:
+            return ["max_iter" if before is None else None]
+        # A region that shrank says how far the quadratic is right, and not that there is no way up.
+        gain = self.seen[-1].quadratic.step(max(self.region.radius, FIRST)).gain
         # Steps cost much and converge fast: go on to well below the tolerance,
         # but not below rounding.
-        rounding = 1e-14 * (1 + abs(float(sums.objective[0])))
-        small = gain < max(1e-6 * control.tol * self.rows, rounding)
-        return ["converged" if small and not _saddle(values) else None]
+        return [
+            "converged"
+            if gain < max(1e-6 * control.tol * self.rows, self._rounding(sums))
+            else None
+        ]
+
+    def _rounding(self, sums: InformationSums) -> float:
+        return 1e-14 * (1 + abs(float(sums.objective[0])))
+
+    def _at(self, sums: InformationSums) -> Point:
+        return next(seen for seen in self.seen if seen.sums is sums)
+
+    def _step(self, here: Point) -> Parameters:
+        family, layout = self.mixture.family, self.layout
+        step = here.quadratic.step(self.region.radius)
+        share = room(step, here.params, layout, family)
+        self.region.last = step = step.part(share) if share > EARLY else step
+        after = layout.unpack(layout.pack(here.params) + step.vector)
+        return replace(after, dispersion=family.allowed(after.dispersion)).stacked()
 
     def close(self, sums: InformationSums, params: Parameters) -> Parameters:
         """Take the step to the maximum from a point so near that no pass need check it.
@@ -94,11 +138,6 @@ class Newton:
             return params
         after = self.layout.unpack(self.layout.pack(params) + step)
         return params if self.mixture.family.bound_binds(after) else after
-
-    def _step(self, sums: InformationSums) -> tuple[Array, Array, Array]:
-        """Newton step with curvatures made positive, and the curvatures."""
-        values, vectors = np.linalg.eigh(sums.information)
-        return _ascent(values, vectors, sums.score), values, vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +280,3 @@ def _ascent(values: Array, vectors: Array, score: Array) -> Array:
     # Where nothing is known at all, as of answers that are all settled, there is no step.
     floor = max(1e-8 * float(np.abs(values).max()), 1e-100)
     return np.asarray(vectors @ (vectors.T @ score / np.maximum(np.abs(values), floor)))
-
-
-def _saddle(values: Array) -> bool:
-    """Whether the likelihood curves upwards in some direction."""
-    return bool(values[0] < -1e-6 * np.abs(values).max())

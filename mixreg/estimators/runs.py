@@ -15,9 +15,10 @@ from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import Source, Swept
 
-# EM hands over to Newton steps when an iteration gains less than this a row.
-HANDOVER = 1e-6
-NEWTON_STEPS = 25
+# EM hands over to Newton's steps when an iteration gains less than this a row, or after so many
+# iterations if it gains no more than that a row any more.
+HANDOVER, EM_STEPS, CRAWL = 1e-6, 30, 1e-2
+NEWTON_STEPS = 60
 # Beyond this many rows EM hands over sooner, and Newton's steps share information: it is taken
 # anew so often at most, for so many steps each. Runs that start near a maximum go without EM.
 # At once from anywhere, starts from random labels take ten times as long (cps1988 of
@@ -25,6 +26,8 @@ NEWTON_STEPS = 25
 MANY_ROWS, SOONER, INFORMATIONS, SHARED_STEPS = 20_000, 1e-4, 4, 10
 # Gain that may be left on a sample: the run on all rows has far more to gain.
 POLISHED = 1e-2
+# Variances of a response with unit variance below which EM may be on its way to an exact fit.
+SMALL = 1e-8
 # Beyond so many times the mean square of an exact fit, one is not looked for.
 FAR_FROM_EXACT = 1e3
 
@@ -48,15 +51,24 @@ def run_em(
     first = replace(control, tol=max(control.tol, handover), leaps=True)
     fit, em = _first_run(source, mixture, start, first, progress)
     fit = fit if begun is None else joined(begun, fit)
-    if fit.reason != "converged" or control.tol > HANDOVER:
+    crawls = fit.reason == "max_iter" and _left(control, fit).max_iter > 0
+    if not (crawls or fit.reason == "converged") or control.tol > HANDOVER:
         return fit
-    if not mixture.family.bound_binds(fit.params):
-        for steps in (_shared_steps, _newton_steps) if many else (_newton_steps,):
-            end = steps(source, mixture, fit.params, _left(control, fit), progress)[0]
-            if not mixture.family.bound_binds(end.params):
-                fit = joined(fit, end)
-                if fit.reason == "converged":
-                    return fit
+    if many and _is_regular(mixture, fit.params):
+        end = _shared_steps(source, mixture, fit.params, _left(control, fit), progress)[0]
+        if not mixture.family.bound_binds(end.params):
+            fit = joined(fit, end)
+            if fit.reason == "converged":
+                return fit
+    for rest in (EM_STEPS, None):
+        fit = joined(fit, newton_steps(source, mixture, fit.params, _left(control, fit), progress))
+        left = _left(control, fit)
+        if fit.reason == "converged" or not left.max_iter:
+            return fit
+        if rest is not None and fit.reason == "max_iter":
+            # Where the region is narrow EM leads on.
+            some = replace(left, max_iter=min(rest, left.max_iter), leaps=True)
+            fit = joined(fit, iterate(source, em, fit.params.stacked(), some, progress)[0])
     left = _left(control, fit)
     return joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
 
@@ -109,17 +121,21 @@ def _is_regular(mixture: Mixture, params: Parameters) -> bool:
     return not small and not family.bound_binds(params)
 
 
-def _newton_steps(
+def newton_steps(
     source: Source,
     mixture: Mixture,
     start: Parameters,
     control: Control,
-    progress: Progress | None,
-) -> tuple[Run, Newton]:
-    """Newton's steps with the information of each point."""
+    progress: Progress | None = None,
+) -> Run:
+    """Newton's steps in a trust region, with the information of each point.
+
+    They end at a maximum from anywhere, also on flat ground, where EM crawls; the
+    log-likelihood never falls.
+    """
     newton = Newton(mixture, standard_layout(mixture, start), source.row_weight)
     steps = replace(control, max_iter=min(NEWTON_STEPS, control.max_iter))
-    return iterate(source, newton, start.stacked(), steps, progress)[0], newton
+    return iterate(source, newton, start.stacked(), steps, progress)[0]
 
 
 def _shared_steps(
@@ -159,11 +175,12 @@ def _first_run(
     control: Control,
     progress: Progress | None,
 ) -> tuple[Run, EM]:
-    """EM until its steps are small or its residuals vanish."""
+    """EM until its steps are small, or it crawls, or its residuals vanish."""
     em = EM(mixture)
     # Long groups are condensed for EM; the finish, and its numbers, are on rows.
     data: Swept = source.shortest() if mixture.family.linear else source
-    fit = iterate(data, em, start.stacked(), control, progress)[0]
+    rows = source.row_weight
+    fit = _until_it_crawls(data, em, start, control, progress, rows)
     if fit.reason == "exact":
         # Hard labels take an exact fit from small residuals to none.
         hard = iterate(source, AltMin(_hard(mixture)), fit.params.stacked(), control)[0]
@@ -172,10 +189,35 @@ def _first_run(
         # The noise is tiny but there: EM goes on, and is not stopped by it.
         em = EM(mixture, exact=0.0)
         return joined(fit, iterate(source, em, fit.params.stacked(), control, progress)[0]), em
-    if data is not source and fit.reason != "converged":
+    if data is not source and fit.reason == "decreased":
         # Cross products resolve residuals only down to rounding; rows do better.
-        return joined(fit, iterate(source, em, fit.params.stacked(), control, progress)[0]), em
+        left = _left(control, fit)
+        return joined(fit, _until_it_crawls(source, em, fit.params, left, progress, rows)), em
     return fit, em
+
+
+def _until_it_crawls(
+    source: Swept,
+    em: EM,
+    start: Parameters,
+    control: Control,
+    progress: Progress | None,
+    rows: float,
+) -> Run:
+    """EM with leaps, some iterations at a time while they gain much, or variances vanish."""
+    fit: Run | None = None
+    while True:
+        at, left = (start, control) if fit is None else (fit.params, _left(control, fit))
+        some = replace(left, max_iter=min(EM_STEPS, left.max_iter))
+        more = iterate(source, em, at.stacked(), some, progress)[0]
+        fit = more if fit is None else joined(fit, more)
+        family, tail = em.mixture.family, fit.history[-4:]
+        gains = float(tail[-1] - tail[0]) / max(1, len(tail) - 1)
+        small = family.certifies and float(fit.params.dispersion.min()) < SMALL
+        if fit.reason != "max_iter" or fit.n_iter >= control.max_iter:
+            return fit
+        if gains < CRAWL * rows and not small:
+            return fit
 
 
 def run_altmin(

@@ -396,7 +396,11 @@ class Family(Informed, Uncertain, Distribution):
 
     def bound_binds(self, params: Parameters) -> bool:
         """Whether the smallest dispersion sits at its bound."""
+        return bool(self.at_bound(params).any())
+
+    def at_bound(self, params: Parameters) -> NDArray[np.bool_]:
+        """Dispersions (k,) of one run that are as small as the largest one allows."""
         if not self.collapses or self.equal_dispersion or params.k == 1:
-            return False
+            return np.zeros(params.dispersion.shape, dtype=bool)
         least = self.variance_ratio * params.dispersion.max() * (1 + 1e-6)
-        return bool(params.dispersion.min() <= least)
+        return np.asarray(params.dispersion <= least)

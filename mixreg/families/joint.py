@@ -209,6 +209,14 @@ class Joint(Family):
             for i, family in enumerate(self.families)
         )
 
+    def at_bound(self, params: Parameters) -> NDArray[np.bool_]:
+        """Dispersions (k, d) of one run that are as small as those of their response allow."""
+        each = [
+            family.at_bound(replace(params, dispersion=params.dispersion[..., i]))
+            for i, family in enumerate(self.families)
+        ]
+        return np.stack(each, axis=-1)
+
     def component_scores(
         self, block: Block, params: Parameters, state: tuple[Part, ...], j: int
     ) -> Array:

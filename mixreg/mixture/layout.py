@@ -80,6 +80,10 @@ class Layout:
             return slice(None)
         return np.s_[:, [i for i, name in enumerate(self.scale_name) if name is not None]]
 
+    def scaled(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of all dispersions (k, ...), those of them that the flat vector has."""
+        return np.asarray(values[self._scaled])
+
     @property
     def _power(self) -> Any:
         """Exponents of the dispersions of the flat vector."""
