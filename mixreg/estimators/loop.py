@@ -9,7 +9,7 @@ halves a step after which the objective fell, and says why each run stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -120,6 +120,8 @@ class Run:
         Number of updates made.
     settled : bool
         Whether the last step, too short to be checked by a pass, was taken too.
+    steps : int
+        How many of the updates were Newton's, with the information of each point.
     """
 
     params: Any
@@ -128,6 +130,8 @@ class Run:
     reason: StopReason
     n_iter: int
     settled: bool = False
+    # Files of earlier versions lack these.
+    steps: int = field(default=0, metadata={"later": True})
 
     @property
     def converged(self) -> bool:
@@ -138,7 +142,8 @@ class Run:
 def joined(first: Run, second: Run) -> Run:
     """One fit out of two stages; the first step of the second repeats a point."""
     history = np.concatenate([first.history, second.history[1:]])
-    return replace(second, history=history, n_iter=first.n_iter + second.n_iter)
+    n_iter, steps = first.n_iter + second.n_iter, first.steps + second.steps
+    return replace(second, history=history, n_iter=n_iter, steps=steps)
 
 
 def iterate(

@@ -135,7 +135,8 @@ def newton_steps(
     """
     newton = Newton(mixture, standard_layout(mixture, start), source.row_weight)
     steps = replace(control, max_iter=min(NEWTON_STEPS, control.max_iter))
-    return iterate(source, newton, start.stacked(), steps, progress)[0]
+    fit = iterate(source, newton, start.stacked(), steps, progress)[0]
+    return replace(fit, steps=fit.n_iter)
 
 
 def _shared_steps(

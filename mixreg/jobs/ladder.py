@@ -13,7 +13,7 @@ from mixreg.mixture.mixture import Mixture
 from mixreg.search.candidates import (
     feasible,
 )
-from mixreg.search.constants import OF_SHARED
+from mixreg.search.constants import OF_ALIKE, OF_SHARED
 from mixreg.search.course import Course
 from mixreg.search.effort import Ladder, first_rows
 from mixreg.search.rounds import decompositions
@@ -31,21 +31,29 @@ Array = NDArray[np.float64]
 REPORTED_ROWS = 100_000
 
 
-def make_ladder(problem: Problem, raw: AtHand, rng: np.random.Generator) -> Ladder:
+def make_ladder(
+    problem: Problem, seen: AtHand, rng: np.random.Generator, raw: AtHand | None = None
+) -> Ladder:
     """The levels of a search, and how their rows are made.
 
     Parameters
     ----------
     problem : Problem
-    raw : AtHand
-        The rows that are searched: all of the problem's, or a sample of them.
+    seen : AtHand
+        The rows that are searched: all of the problem's, or a sample of them. Those that are alike
+        are looked at once.
     rng : Generator
+    raw : AtHand, optional
+        These rows with those that are alike taken together, where that was done before.
     """
     mixture, k = problem.mixture, problem.k
+    raw = seen.distinct() if raw is None else raw
     plain = raw.units if mixture.family.linear and condensing_pays(raw) else raw.rows
     cost = plain
     if raw.has("repeats"):
         cost, plain = raw.cost, int(OF_SHARED * plain)
+    elif raw is not seen:
+        plain = max(raw.rows, int(OF_ALIKE * seen.rows))
     rows = first_rows(raw.rows, raw.units, cost, k, raw.columns, mixture.family.linear)
     whitening = problem.whitening
     if whitening.linear is not None:
@@ -59,7 +67,7 @@ def make_ladder(problem: Problem, raw: AtHand, rng: np.random.Generator) -> Ladd
             linear = part.mapped(surrogate(part, mixture)).standard(whitening.linear)
         return Course(mixture, sample, linear, whitening, k)
 
-    return Ladder(make, rows, raw.rows, cost, plain, raw.rows < problem.source.rows)
+    return Ladder(make, rows, raw.rows, cost, plain, seen.rows < problem.source.rows)
 
 
 def sampled(source: Source, rows: int, rng: np.random.Generator) -> AtHand:

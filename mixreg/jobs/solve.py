@@ -135,10 +135,11 @@ def _searched(
 ) -> tuple[Course, list[Parameters], int, tuple[TensorResult, ...], Record | None]:
     """Rows that were looked at last, starts, how many of them compete, and how they were found."""
     mixture, k = problem.mixture, problem.k
-    ladder = make_ladder(problem, seen, rng)
+    distinct = seen.distinct()
+    ladder = make_ladder(problem, seen, rng, distinct)
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
         effort = replace(options.effort, thorough=options.method != "vb")
-        hunt = _kind_of_search(seen, mixture, effort)(ladder, effort, rng, watch)
+        hunt = _kind_of_search(distinct, mixture, effort)(ladder, effort, rng, watch)
         record = hunt.run() if watch is None else watch.searched(hunt.run, rng)
         starts, contested = hunt.finalists(record)
         return hunt.top, starts, contested, record.tensors, record

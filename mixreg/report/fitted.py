@@ -47,6 +47,9 @@ class SearchReport:
         Moves tried against the leader, and kept.
     levels : tuple of int
         Rows of each level of the search.
+    agreement : float
+        Whether maxima within two units of log-likelihood have the same segments: the least adjusted
+        Rand index between their labels and those of this fit; 1 if there are none.
 
     Examples
     --------
@@ -66,6 +69,8 @@ class SearchReport:
     moves: int
     accepted: int
     levels: tuple[int, ...]
+    # Files of earlier versions lack these.
+    agreement: float = field(default=1.0, metadata={"later": True})
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,4 +200,5 @@ def report(record: Record, whitening: Whitening) -> SearchReport:
         record.moves,
         record.accepted,
         record.levels,
+        record.agreement,
     )

@@ -12,7 +12,7 @@ from mixreg.estimators.priors import Priors
 from mixreg.exact.reasons import WhyTight
 from mixreg.mixture.mixture import Mixture
 from mixreg.report.base_results import BaseResults
-from mixreg.report.diagnostics import DOUBTFUL
+from mixreg.report.diagnostics import ALIKE, DOUBTFUL
 
 # Levels that a note names.
 MOST_NAMED = 8
@@ -299,6 +299,11 @@ def _search_notes(results: BaseResults) -> list[str]:
         notes.append(
             f"One more start might find a better maximum (chance {tried.chance:.0%}): fit again "
             "with a larger n_init, or another seed."
+        )
+    if tried is not None and tried.agreement < ALIKE:
+        notes.append(
+            "Other maxima within two units of log-likelihood have other segments (Rand index "
+            f"{tried.agreement:.2f}): the data hardly tell them apart. Try a smaller k."
         )
     if fitted.revived:
         notes.append(f"An emptied component was seeded anew {fitted.revived} times.")

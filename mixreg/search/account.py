@@ -25,6 +25,7 @@ from mixreg.search.constants import (
     MOVE_COST,
     PASS,
     SCARCE,
+    STEP,
     WARM,
 )
 from mixreg.search.course import Course, finish, race
@@ -106,8 +107,8 @@ class Account:
         warm: int = WARM,
     ) -> list[Run]:
         """Run EM to the end, but for runs that cannot reach the best; pay for it."""
-        height = max((m.run.objective for m in there), default=-np.inf)
-        fits = self.seen(course, stack, partial(race, course, stack, height, warm))
+        known = tuple(m.run for m in there)
+        fits = self.seen(course, stack, partial(race, course, stack, known, warm))
         self.pay(course, fits)
         return fits
 
@@ -154,8 +155,10 @@ class Account:
 
     def charge(self, rows: float, fits: Sequence[Run]) -> None:
         """Count runs in one stack, which share what a pass costs beside its rows."""
-        passes = [fit.n_iter + 1 for fit in fits]
+        passes = [fit.n_iter - fit.steps + 1 for fit in fits]
         self.spent += rows * sum(passes) + self.overhead * max(passes, default=0)
+        each = rows * self.top.stack_gain * INFORMATION + STEP * self.overhead
+        self.spent += each * sum(fit.steps for fit in fits)
 
     @property
     def overhead(self) -> float:
@@ -180,7 +183,7 @@ class Account:
 
     def set_budget(self, course: Course, fits: list[Run]) -> None:
         """What the search may cost, by what plain starts on all rows would."""
-        iterations = float(np.mean([fit.n_iter for fit in fits])) + 1
+        iterations = float(np.mean([fit.n_iter - fit.steps for fit in fits])) + 1
         k, p = fits[0].params.coef.shape
         plain = self.ladder.plain * (MORE_ITERATIONS * iterations + FINAL_EACH * k * p)
         beside = MORE_ITERATIONS * iterations * self.overhead + BESIDE / row_work(k, p)
@@ -199,5 +202,5 @@ class Account:
     def scarce(self, course: Course) -> bool:
         """Whether rows are so few that only an exact fit means much."""
         p, mixture = course.sample.columns, course.mixture
-        few = course.sample.rows < SCARCE * course.k * p
+        few = max(course.sample.rows, course.rows) < SCARCE * course.k * p
         return mixture.family.certifies and mixture.background is None and few

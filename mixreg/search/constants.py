@@ -82,6 +82,8 @@ INFORMATION = 8
 # because it goes to the end, and Newton's steps and standard errors, which cost the
 # more the more coefficients there are.
 MORE_ITERATIONS, FINAL_EACH = 1.5, 0.55
+# What a Newton step costs whatever the rows, in passes.
+STEP = 5.0
 # What a pass costs whatever the rows, and what a plain start takes beside its passes, in
 # multiplications of which a second has three thousand million: 0.3 and 8 ms (cheese, tonedata,
 # CO2data and wlddev of the benchmark).
@@ -89,12 +91,15 @@ PASS, BESIDE = 1e6, 2.5e7
 # Moves that a leader must hold against where starts settled it may cost so much without passes;
 # data on which two rounds cost no more than CHEAP are not sampled.
 FEW_MOVES = 1e8
-CHEAP = 4e8
+CHEAP = 8e8
 # Where starts agreed, that much less; and the fewest and the most moves, agreed or not.
 IF_AGREED = 0.3
 LEAST_MOVES, LEAST_AGREED, MOST_MOVES = 4, 2, 80
 # What a search on shared rows may cost, over what one on rows may (bank).
 OF_SHARED = 0.8
+# Likewise on rows that are alike and taken together: what moves cost beside passes is not counted
+# (amis, k = 3).
+OF_ALIKE = 0.85
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
 SCARCE, MORE_IF_SCARCE = 5, 24
@@ -113,13 +118,19 @@ HARD_LABELS = Control(max_iter=15)
 # Rows of linear regressions whose products of regressors are kept: measured on cps1988
 # and diamonds of the benchmark.
 SHARED_GAIN = 3.4
+# With more regressors the products themselves cost most: a share of the gain (ames, p = 31).
+SHARED_OF_ONE = 18.0
 # Other families: measured on bank (14 regressors), randhie_visits (10) and doctorvisits (7).
 GAIN_OF_ONE, MOST_GAIN = 12.0, 2.3
 # Responses are on a lattice if less than this share of the first so many differ.
 REPEATED, FIRST_ROWS = 0.1, 2_000
 # All runs go on for some iterations, those with hope to the end. Runs from labels
 # drawn at random begin on a plateau, and need more of them to show what they are.
-WARM, TOLERANCE, TO_THE_END = 20, 1e-6, 130
+WARM, TOLERANCE, TO_THE_END = 20, 1e-6, 30
+# Runs that EM leaves within so much of the best are taken to their ends by Newton's steps: on flat
+# ground EM crawls, and its ends look like maxima of their own (20,000 x 8, three segments, k = 4 to
+# 6 of `benchmarks selection`).
+REACH = 8.0
 
 # Starts
 
@@ -145,6 +156,8 @@ NOISE_GRID = (0.0, 0.3, 0.6, 0.8, 0.95)
 
 # Iterations that a move takes to its end, about, and those before it can be left behind.
 MOVE_COST, WARM_MOVES = 20, 10
+# Moves of a batch where a search insists: overhead rules where rows that are alike are few (amis).
+INSISTING = 32
 # Kinds of moves, in turn: on the benchmark's real sets (diamonds, bank) each of them
 # finds maxima that the others miss, and swaps find most.
 MOVES = ("swap", "merge", "swap", "split", "swap", "merge", "split", "shuffle")
@@ -162,6 +175,10 @@ SAME_HEIGHT, LEFT_OPEN = 0.05, 5e-6
 # where chance explains part of all ends (27 of 150 fits choose a chance line with 8 of them, 21
 # with 24; `draw_plain` of benchmarks/segments.py).
 CONTESTED, MOST_FINALISTS = 2.0, 24
+# Maxima that only moves led to, and that are kept beside those that starts did.
+MOST_KEPT = 60
+# Labels of two maxima are the same segments from this Rand index on.
+ALIKE_LABELS = 0.9
 
 # What chance explains
 

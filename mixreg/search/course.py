@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM, RacingEM
 from mixreg.estimators.loop import Control, Progress, Run, iterate, joined
-from mixreg.estimators.runs import nearest_top
+from mixreg.estimators.runs import has_many, nearest_top, newton_steps
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
@@ -19,12 +19,16 @@ from mixreg.search.constants import (
     FIRST_ROWS,
     GAIN_OF_ONE,
     MOST_GAIN,
+    REACH,
     REPEATED,
+    SAME_HEIGHT,
     SHARED_GAIN,
+    SHARED_OF_ONE,
     TO_THE_END,
     TOLERANCE,
     WARM,
 )
+from mixreg.search.record import expected_end, same
 from mixreg.sources import AtHand, OneBlock, Source
 from mixreg.sources.standard import Whitening
 from mixreg.sources.tasks import responses
@@ -79,7 +83,7 @@ class Course:
         """How many times faster a run is in a stack than alone."""
         family = self.mixture.family
         if family.linear and self.source.keeps_pairs:
-            return SHARED_GAIN
+            return min(SHARED_GAIN, 1 + SHARED_OF_ONE / self.sample.columns)
         # Products of regressors cost the same in a stack, all else is shared.
         by_columns = min(MOST_GAIN, 1 + GAIN_OF_ONE / self.sample.columns)
         return family.stack_gain or by_columns
@@ -118,7 +122,7 @@ def first_responses(source: Source, rows: int) -> Array:
 def race(
     course: Course,
     stack: Parameters,
-    height: float = -np.inf,
+    known: Sequence[Run] = (),
     warm: int = WARM,
     progress: Progress | None = None,
 ) -> list[Run]:
@@ -128,8 +132,8 @@ def race(
     ----------
     course : Course
     stack : Parameters
-    height : float
-        Log-likelihood of the best fit known on these rows.
+    known : sequence of Run
+        Maxima that are known on these rows.
     warm : int
         Iterations before runs can be left behind.
     progress : callable, optional
@@ -141,14 +145,50 @@ def race(
     fits = iterate(course.source, EM(course.mixture), stack, first, progress)
     going = [i for i, fit in enumerate(fits) if fit.reason == "max_iter"]
     if going and not course.lattice:
-        best = max(height, *(fit.objective for fit in fits), -np.inf)
+        best = max(fit.objective for fit in [*known, *fits])
         stack = Parameters.concatenate([fits[i].params.stacked() for i in going])
         control = Control(TO_THE_END, TOLERANCE, leaps=True)
         racing = RacingEM(course.mixture, height=best)
         ends = iterate(course.source, racing, stack, control, progress)
         for i, end in zip(going, ends, strict=True):
             fits[i] = joined(fits[i], end)
-    return fits
+    return steepened(course, fits, known, progress)
+
+
+def steepened(
+    course: Course,
+    fits: list[Run],
+    known: Sequence[Run] = (),
+    progress: Progress | None = None,
+) -> list[Run]:
+    """Runs near enough to the best, taken to their ends by Newton's steps.
+
+    EM crawls on flat ground, and ends there at many points of one maximum. Runs that have come to
+    a maximum that is known are left there.
+    """
+    if course.source.cost < course.sample.rows:
+        # Newton's steps are made on rows, which cost more than groups that were condensed.
+        return fits
+    tops = [fit for fit in known if fit.reason != "exact"]
+    heights = [expected_end(fit) for fit in [*tops, *fits] if fit.reason != "exact"]
+    best, control, ends = max(heights, default=-np.inf), Control(tol=TOLERANCE), list(fits)
+    for i in np.argsort([-fit.objective for fit in fits], kind="stable").tolist():
+        fit = fits[i]
+        open_end = fit.reason in ("max_iter", "converged") and not fit.settled
+        if not open_end or best - expected_end(fit) > REACH:
+            continue
+        if any(same(top, fit, course.rows) for top in tops):
+            continue
+        end = None
+        if has_many(course.sample, course.mixture):
+            end = nearest_top(course.sample, course.mixture, fit.params, FINISH)
+        if end is None:
+            end = newton_steps(course.sample, course.mixture, fit.params, control, progress)
+        if end.objective >= fit.objective - SAME_HEIGHT:
+            ends[i] = joined(fit, end)
+            tops.append(ends[i])
+            best = max(best, end.objective)
+    return ends
 
 
 def finish(course: Course, stack: Parameters, progress: Progress | None = None) -> list[Run]:

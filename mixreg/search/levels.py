@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from mixreg.estimators.em import EM
 from mixreg.estimators.loop import Run
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.agreement import agreement
 from mixreg.search.behind import TakeLag
 from mixreg.search.chance import worth
 from mixreg.search.constants import (
+    ALIKE_LABELS,
     ANNEAL,
     BATCHES,
     CHALLENGERS,
@@ -34,9 +36,13 @@ from mixreg.search.constants import (
     FOR_LEADER,
     FOR_STARTS,
     IF_AGREED,
+    INFORMATION,
+    INSISTING,
     LEAST_AGREED,
+    LEAST_BATCH,
     LEAST_MOVES,
     MOST,
+    MOST_KEPT,
     MOST_MOVES,
     MOST_NEAR,
     MOST_OPEN,
@@ -125,7 +131,22 @@ class Search(Rounds):
         if doubtful and self.settled and self.starts_run < self.effort.starts:
             new, _ = self.round(course, maxima, ROUND // 2)
             maxima = self.ranked(course, merged([*maxima, *new], course.rows))
-        return self.record(self.photo_finish(course, maxima))
+        return self.record(self.insist(course, self.photo_finish(course, maxima)))
+
+    def insist(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
+        """Moves for what is left of the budget, where another maximum may yet be found.
+
+        That is where the chance of it is not small, or maxima with other segments are as good.
+        """
+        if course is not self.top or not self.effort.thorough or self.effort.n_init == 1:
+            return maxima
+        while not has_exact(course, maxima) and self.affords(course, LEAST_BATCH):
+            sure = chance_of_better(maxima, self.starts_run) < ENOUGH
+            if sure and agreement(course, maxima) > ALIKE_LABELS:
+                break
+            count = min(INSISTING, self.affordable(course, self.each))
+            maxima = self.move(course, maxima, max(LEAST_BATCH, count))
+        return self.photo_finish(course, maxima)
 
     def look_on(self, course: Course, maxima: list[Maximum]) -> tuple[Course, list[Maximum]]:
         """Where few rows leave it open which maximum is the best: many rows, starts and moves."""
@@ -269,14 +290,18 @@ class Search(Rounds):
             stacks.append(moved(course, maxima[i].run.params, own, self.rng))
             of += [maxima[i]] * len(own)
         ends = self.race(course, Parameters.concatenate(stacks), maxima, WARM_MOVES)
-        self.each = 0.5 * (self.each + float(np.mean([end.n_iter + 1 for end in ends])))
+        heavy = course.stack_gain * INFORMATION - 1
+        each = float(np.mean([end.n_iter + heavy * end.steps + 1 for end in ends]))
+        self.each = 0.5 * (self.each + each)
         self.moves += count
         new = [
             Maximum(end, (), int(not same(end, parent.run, course.rows)))
             for end, parent in zip(ends, of, strict=True)
             if end.reason != "abandoned"
         ]
-        return self.ranked(course, merged([*maxima, *new], course.rows))
+        found = merged([*maxima, *new], course.rows)
+        kept = [m for i, m in enumerate(found) if i < MOST_KEPT or m.hits]
+        return self.ranked(course, kept)
 
     def photo_finish(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Maxima that runs to a common tolerance do not tell apart are run on."""
@@ -387,6 +412,7 @@ class Search(Rounds):
             tuple(self.levels),
             exact,
             self.tensors,
+            1.0 if exact else agreement(self.top, maxima),
         )
 
 

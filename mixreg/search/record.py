@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,9 +53,10 @@ def expected_end(fit: Run) -> float:
     """Where a run of EM is heading: its gains continued as a geometric series."""
     if fit.converged or len(fit.history) < 3:
         return fit.objective
-    before, last = np.diff(fit.history[-3:])
+    first, second, third = fit.history[-3:].tolist()
+    before, last = second - first, third - second
     rate = min(last / before, 0.99) if before > 0 else 0.0
-    return float(fit.objective + last * rate / (1 - rate)) if rate > 0 else fit.objective
+    return fit.objective + last * rate / (1 - rate) if rate > 0 else fit.objective
 
 
 def same(one: Run, other: Run, rows: float) -> bool:
@@ -97,13 +98,20 @@ def merged(
 ) -> list[Maximum]:
     """Distinct maxima, highest first; runs that ended at one are counted together."""
     distinct: list[Maximum] = []
+    ends = np.full(len(maxima), np.inf)
     for maximum in sorted(maxima, key=lambda m: -m.run.objective):
-        for i, higher in enumerate(distinct):
+        end = expected_end(maximum.run)
+        # Those of another height need not be looked at.
+        most = SAME_HEIGHT + LEFT_OPEN * rows
+        most = most if alike is same else max(most, maximum.run.params.coef.size / 2)
+        for i in np.flatnonzero(~(np.abs(ends[: len(distinct)] - end) > most)).tolist():
+            higher = distinct[i]
             if alike(higher.run, maximum.run, rows):
                 kinds, arrivals = higher.kinds + maximum.kinds, higher.arrivals + maximum.arrivals
                 distinct[i] = Maximum(higher.run, kinds, arrivals)
                 break
         else:
+            ends[len(distinct)] = end
             distinct.append(maximum)
     return distinct
 
@@ -156,6 +164,9 @@ class Record:
         Whether the winner reached zero loss.
     tensors : tuple of TensorResult
         Decompositions of the moments, one for each trial noise variance.
+    agreement : float
+        Least adjusted Rand index between the labels of the winner and those of maxima within two
+        units of log-likelihood; 1 if there are none.
     """
 
     run: Run
@@ -167,6 +178,8 @@ class Record:
     levels: tuple[int, ...]
     exact: bool
     tensors: tuple[TensorResult, ...]
+    # Records of earlier versions lack these.
+    agreement: float = field(default=1.0, metadata={"later": True})
 
     @property
     def finalists(self) -> list[Maximum]:

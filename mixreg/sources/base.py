@@ -228,6 +228,10 @@ class AtHand(Source, Told, Protocol):
         """
         ...
 
+    def distinct(self) -> AtHand:
+        """Rows that are alike in all that a fit sees taken together, if many are."""
+        ...
+
     def with_repeats(self) -> AtHand:
         """Groups that know which of their rows repeat, if many do."""
         ...

@@ -23,7 +23,7 @@ from mixreg.sources.drawn import Redrawn, draw, rows_of, shuffled, take
 from mixreg.sources.fingerprint import fingerprint
 from mixreg.sources.made import PIECE_ROWS, MadeRows, as_array, picked, room_beside, times
 from mixreg.sources.one_block import BlockSource, OfPlace, block_rows, parts
-from mixreg.sources.repeats import distinct_rows, pass_cost, share_rows
+from mixreg.sources.repeats import alike, distinct_rows, pass_cost, share_rows
 from mixreg.sources.standard import Whitening
 from mixreg.sources.threads import one_thread
 
@@ -193,9 +193,28 @@ class MemorySource(Columns):
         """The rows as one block, in its shortest form."""
         return condensed(self, linear)
 
+    def distinct(self) -> MemorySource:
+        """Rows that are alike taken together, if many are."""
+        return distinct(self)
+
     def with_repeats(self) -> MemorySource:
         """Groups that know which of their rows repeat, if many do."""
         return with_repeats(self)
+
+
+def distinct(source: MemorySource) -> MemorySource:
+    """Rows that are alike in all that a fit sees, taken together with their weights added."""
+    if source.starts is not None or source.owners is not None or source.given is not None:
+        return source
+    beside = [source.offset, source.trials, source.known, source.rounding]
+    columns = [*as_array(source.x).T, source.y, *(each for each in beside if each is not None)]
+    columns += [] if source.z is None else list(source.z.T)
+    found = alike([np.asarray(column, dtype=float) for column in columns])
+    if found is None:
+        return source
+    first, number = found
+    weight = np.bincount(number, source.weight).astype(float)
+    return replace(source.take_units(first), weight=weight, cov_group=None, numbers=None)
 
 
 def in_memory(block: Block) -> MemorySource:

@@ -49,6 +49,20 @@ def distinct_rows(
     return np.asarray(number, dtype=np.intp)
 
 
+def alike(columns: Sequence[Array]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    """Distinct rows by where they first appear, and which of them each row equals.
+
+    None if too few repeat for it to pay.
+    """
+    number, kinds = pd.factorize(row_hashes(columns))
+    if len(kinds) > WORTHWHILE * len(number):
+        return None
+    first = _first_rows(number)
+    if not all(np.array_equal(column, column[first[number]]) for column in columns):
+        return None
+    return first, np.asarray(number, dtype=np.intp)
+
+
 def _first_rows(number: NDArray[np.intp]) -> NDArray[np.intp]:
     """The row at which each number first appears."""
     return np.asarray(np.unique(number, return_index=True)[1])
