@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -14,7 +14,7 @@ import pandas as pd
 from mixreg.errors import InputError
 from mixreg.inference.estimate import Estimate
 from mixreg.inference.lrtest import LRTest, lr_test
-from mixreg.jobs.job import Job, Jobs, make_job
+from mixreg.jobs.job import Job, make_job
 from mixreg.jobs.options import make_options, make_start
 from mixreg.jobs.parallel import run_all
 from mixreg.jobs.problem import Solution
@@ -22,6 +22,7 @@ from mixreg.model import MixReg
 from mixreg.report.plots.selection_plot import plot_selection
 from mixreg.report.selection_table import is_sound, selection_table, why_not
 from mixreg.results import MixRegResults
+from mixreg.search.effort import Effort, row_work
 from mixreg.table import frames
 from mixreg.table.checks import whole
 from mixreg.table.declaration import needed_names
@@ -40,6 +41,10 @@ FIT_OPTIONS = {
 # A fit that starts from a smaller one doubles at most so many of its components in
 # turn, the copies so many residual deviations apart.
 MOST_DOUBLED, APART = 6, 0.02
+# A k is searched briefly first (n_init, and whether thoroughly) where a pass takes more
+# multiplications than this, and again if it gains this share of what the criterion asks: on flat
+# ground one component too many gains a quarter (20,000 x 8 of `benchmarks selection`).
+BRIEF, DEAR, MAY_WIN = (2, False), 5e5, 0.5
 # Arguments that name components, which each model must check for itself.
 BY_NUMBER = ("known_labels", "only")
 
@@ -53,10 +58,13 @@ class Selection:
     table : DataFrame
         By k: llf, df (free parameters), aic, bic and icl (n is the number of
         groups where there are groups), entropy_r2, smallest (share of units in
-        the smallest segment), better (the chance that one more start would find a better fit), and
-        warnings as text.
+        the smallest segment), better (the chance that one more start would find a better fit),
+        thorough (whether the search was as long as that of `fit`), and warnings as text.
     results : dict of int to MixRegResults
+        Of each k that could be fitted.
     criterion : {"aic", "bic", "icl"}
+    failed : dict of int to str
+        Why other k could not be.
 
     Examples
     --------
@@ -69,6 +77,7 @@ class Selection:
     table: pd.DataFrame
     results: dict[int, MixRegResults]
     criterion: str
+    failed: dict[int, str] = field(default_factory=dict)
 
     @property
     def sound(self) -> pd.Series:
@@ -81,7 +90,7 @@ class Selection:
         >>> choice.sound.to_dict()
         {1: True, 2: True, 3: True}
         """
-        good = {k: is_sound(res.fitted) for k, res in self.results.items()}
+        good = {k: k in self.results and is_sound(self.results[k].fitted) for k in self.table.index}
         return pd.Series(good, name="sound").rename_axis("k")
 
     @property
@@ -206,13 +215,21 @@ class Selection:
         text = pd.DataFrame(index=[f"{'*' if k == self.best_k else ' '} {k}" for k in t.index])
         for column in ("llf", "df", "aic", "bic", "icl", "entropy_r2", "smallest", "better"):
             form = FORMATS.get(column, "{:.2f}")
-            text[names.get(column, column)] = [form.format(value) for value in t[column]]
+            values = [form.format(value) if value == value else "" for value in t[column]]
+            text[names.get(column, column)] = values
         return text.rename_axis(columns="  k")
 
     def _notes(self) -> list[str]:
         notes = [f"k={k}: {text}" for k, text in self.table["warnings"].items() if text]
-        largest = int(self.table.index.max())
-        if self.best_k == largest and len(self.table) > 1:
+        brief = [str(k) for k in self.table.index[~self.table["thorough"]] if k in self.results]
+        if brief:
+            notes.append(
+                f"k = {', '.join(brief)}: searched briefly, because {CRITERIA[self.criterion]} is "
+                "too far from the best for a longer search to win; with n_init all are searched "
+                "alike"
+            )
+        largest = max(self.results)
+        if self.best_k == largest and len(self.table) > 1 and not self.failed:
             notes.append(f"{CRITERIA[self.criterion]} still falls at k={largest}; try larger k")
         return notes
 
@@ -275,6 +292,11 @@ def select_k(
     passed over while there is another. A fit at the bound on the variances is
     told in the table and not passed over.
 
+    Where a search takes long, each k is first searched briefly. The best, the one before it, and
+    all that gain at least half of what the criterion asks of them are then searched as long as
+    `fit` does; the column `thorough` says which. With `n_init` all are. A k that cannot be fitted
+    is told in the table, and the others are kept.
+
     Examples
     --------
     >>> from mixreg import datasets, select_k
@@ -300,17 +322,24 @@ def select_k(
             models.append(
                 MixReg.from_formula(formula, data, k=each, eval_env=eval_env + 1, **declared)
             )
-    jobs = [_job(model, n_init, seed, fit_options) for model in models]
-    # The largest first, so that no process is left waiting for it at the end.
-    order = range(len(jobs))[::-1]
-    costs = [float(ks[i]) ** 2 for i in order]
-    found = run_all(Jobs(tuple(jobs)), order, n_jobs, progress, "select_k", costs=costs)
-    pairs = _rising(jobs, found[::-1])
-    results = {
-        model.k: model.results(solution, estimate, job.options)
-        for model, job, (solution, estimate) in zip(models, jobs, pairs, strict=True)
-    }
-    return Selection(selection_table(results), results, criterion)
+    jobs = {model.k: _job(model, n_init, seed, fit_options) for model in models}
+    ends: dict[int, End] = {}
+    brief = set() if n_init is not None else {each for each in ks if _is_dear(jobs[each])}
+    left = list(ks)
+    while left:
+        _run(jobs, left, brief, ends, n_jobs, progress)
+        results = {
+            model.k: model.results(*end, jobs[model.k].options)
+            for model in models
+            if not isinstance(end := ends[model.k], Failure)
+        }
+        left = _may_win(results, brief, criterion) if results else []
+        brief -= {*left}
+    failed = {each: end for each, end in ends.items() if isinstance(end, Failure)}
+    if not results:
+        raise failed[ks[0]].error
+    why = {each: failure.text for each, failure in failed.items()}
+    return Selection(selection_table(results, why, brief), results, criterion, why)
 
 
 def _numbers(k: Any) -> list[int]:
@@ -355,22 +384,98 @@ def _split(options: dict[str, Any], declare: Any) -> tuple[dict[str, Any], dict[
     return declared, fit
 
 
-def _rising(
-    jobs: list[Job], found: list[tuple[Solution, Estimate]]
-) -> list[tuple[Solution, Estimate]]:
-    """Fits whose likelihood does not fall with k.
+@dataclass(frozen=True)
+class Failure:
+    """A fit that could not be made."""
+
+    error: Exception
+
+    @property
+    def text(self) -> str:
+        """Why not."""
+        return " ".join(str(self.error).split()) or type(self.error).__name__
+
+
+End = tuple[Solution, Estimate] | Failure
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Fits by their k, of which some may fail."""
+
+    jobs: dict[int, Job]
+
+    def __call__(self, k: int) -> End:
+        """Run one of them."""
+        try:
+            return self.jobs[k].run()
+        except Exception as error:  # Whatever it is, the other k are to be kept.
+            return Failure(error)
+
+
+def _is_dear(job: Job) -> bool:
+    """Whether a thorough search takes so long that a brief one is to come first."""
+    source, k = job.problem.source, job.problem.k
+    return k > 1 and source.rows * row_work(k, source.columns) > DEAR
+
+
+def _run(
+    jobs: dict[int, Job],
+    ks: list[int],
+    brief: set[int],
+    ends: dict[int, End],
+    n_jobs: int | None,
+    progress: bool | None,
+) -> None:
+    """Fit some k, and put where they end to the others."""
+    short = Effort(*BRIEF)
+    trials = {
+        k: replace(job, options=replace(job.options, effort=short)) if k in brief else job
+        for k, job in jobs.items()
+    }
+    # The largest first, so that no process is left waiting for it at the end.
+    order = ks[::-1]
+    costs = [float(k) ** 2 for k in order]
+    found = run_all(Trials(trials), order, n_jobs, progress, "select_k", costs=costs)
+    for k, end in zip(order, found, strict=True):
+        before = ends.get(k)
+        worse = isinstance(before, tuple) and isinstance(end, tuple) and end[1].llf < before[1].llf
+        # A longer search may end lower than a brief one: then its record stands beside that fit.
+        if isinstance(before, tuple) and isinstance(end, tuple) and worse:
+            end = replace(before[0], search=end[0].search), before[1]
+        ends[k] = end
+    _raise_falls(trials, ends)
+
+
+def _raise_falls(jobs: dict[int, Job], ends: dict[int, End]) -> None:
+    """See to it that the likelihood does not fall with k.
 
     A fit with fewer components is one with more, two of which are alike: where a
     fit falls short of it, it starts again from there.
     """
-    rising = found[:1]
-    for job, pair in zip(jobs[1:], found[1:], strict=True):
-        fewer = rising[-1]
-        alike = job.problem.mixture.exchangeable and not fewer[0].exact
-        if alike and pair[1].llf < fewer[1].llf:
-            pair = _better(pair, _grown(job, fewer[0]))
-        rising.append(pair)
-    return rising
+    fewer: tuple[Solution, Estimate] | None = None
+    for k in sorted(ends):
+        end = ends[k]
+        if isinstance(end, Failure):
+            continue
+        if fewer is not None:
+            alike = jobs[k].problem.mixture.exchangeable and not fewer[0].exact
+            if alike and end[1].llf < fewer[1].llf:
+                end = ends[k] = _better(end, _grown(jobs[k], fewer[0]))
+        fewer = end
+
+
+def _may_win(results: dict[int, MixRegResults], brief: set[int], criterion: str) -> list[int]:
+    """Which k of those that were searched briefly might be chosen after a longer search.
+
+    The best so far, the one before it, and those that gain a good part of what is asked of them.
+    """
+    values = {k: float(getattr(res, criterion)) for k, res in results.items()}
+    asked = {k: value + 2 * results[k].llf for k, value in values.items()}
+    best = min(values, key=lambda k: values[k])
+    before = max((k for k in values if k < best), default=best)
+    near = {k for k in values if values[k] - values[best] < MAY_WIN * abs(asked[k] - asked[best])}
+    return sorted(brief & ({best, before} | near))
 
 
 def _grown(job: Job, fewer: Solution) -> list[tuple[Solution, Estimate]]:

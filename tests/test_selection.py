@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mixreg import InputError, MixReg, datasets, lr_test, select_k
 from mixreg.jobs import parallel
+from mixreg.jobs.job import Job
 from mixreg.jobs.parallel import cores, run_all
 from mixreg.report.plots.selection_plot import spread
 from mixreg.selection import Selection
@@ -21,7 +22,8 @@ from tests.samples import lines, shops
 
 mpl.use("Agg")
 FORMULA = "y ~ x1 + x2"
-COLUMNS = ["llf", "df", "aic", "bic", "icl", "entropy_r2", "smallest", "better", "warnings"]
+COLUMNS = ["llf", "df", "aic", "bic", "icl", "entropy_r2", "smallest", "better", "thorough"]
+COLUMNS += ["warnings"]
 
 
 @pytest.fixture(scope="module")
@@ -382,3 +384,46 @@ def test_wrong_pairs(chosen, data):
         chosen.lr_test(7)
     with pytest.raises(InputError, match="n must be a whole number"):
         lr_test(one, two, n=0)
+
+
+def flat(seed, n=4_000):
+    rng = np.random.default_rng(seed)
+    x, label = rng.standard_normal((n, 4)), rng.integers(0, 2, n)
+    y = np.where(label, x @ [1.0, -1, 0.5, 0] + 1, x @ [-1.0, 0.3, 1, 1] - 1)
+    data = pd.DataFrame(x, columns=list("abcd"))
+    return data.assign(y=y + rng.normal(0, 0.8, n))
+
+
+def test_components_that_cannot_win_are_searched_briefly():
+    choice = select_k("y ~ a + b + c + d", flat(1), k=range(1, 6), seed=0, n_jobs=1)
+    assert choice.best_k == 2
+    assert choice.table.loc[[1, 2], "thorough"].all()
+    assert not choice.table.loc[[4, 5], "thorough"].any()
+    assert "searched briefly" in repr(choice)
+    assert (np.diff(choice.table.llf) > -1e-6).all()
+    assert all(res.converged for res in choice.results.values())
+    long = select_k("y ~ a + b + c + d", flat(1), k=[2, 4], n_init=4, seed=0, n_jobs=1)
+    assert long.table.thorough.all()
+    assert "searched briefly" not in repr(long)
+
+
+def test_a_k_that_fails_is_told_and_the_others_are_kept(monkeypatch):
+    run = Job.run
+
+    def fails(self, watch=None):
+        if self.problem.k == 3:
+            raise np.linalg.LinAlgError("Singular matrix")
+        return run(self, watch)
+
+    monkeypatch.setattr(Job, "run", fails)
+    data = datasets.tonedata()
+    choice = select_k("tuned ~ stretchratio", data, k=[1, 2, 3], n_jobs=1)
+    assert choice.best_k == 2
+    assert choice.failed == {3: "Singular matrix"}
+    assert choice.table.loc[3, "warnings"] == "not fitted: Singular matrix"
+    assert np.isnan(choice.table.loc[3, "bic"])
+    assert not choice.sound[3]
+    assert "not fitted: Singular matrix" in repr(choice)
+    choice.plot_selection()
+    with pytest.raises(np.linalg.LinAlgError):
+        select_k("tuned ~ stretchratio", data, k=[3], n_jobs=1)

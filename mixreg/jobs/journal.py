@@ -49,6 +49,8 @@ class Ends:
     steps : (R,) int array
         How much of it belongs to each.
     reasons : tuple of str
+    heavy : (R,) int array
+        Newton's steps among the iterations.
     """
 
     start: str
@@ -61,11 +63,12 @@ class Ends:
     history: Array
     steps: NDArray[np.int64]
     reasons: tuple[StopReason, ...]
+    heavy: NDArray[np.int64]
 
     def __post_init__(self) -> None:
         """Refuse parts that do not go together."""
         each = (self.coef, self.dispersion, self.gating, self.objective, self.n_iter, self.settled)
-        runs = {*map(len, each), len(self.steps), len(self.reasons)}
+        runs = {*map(len, each), len(self.steps), len(self.reasons), len(self.heavy)}
         good = len(runs) == 1 and (self.steps > 0).all()
         if not good or int(self.steps.sum()) != len(self.history):
             raise FileFormatError("the checkpoint is damaged: its runs do not hold together")
@@ -84,6 +87,7 @@ class Ends:
             np.concatenate([fit.history for fit in fits]),
             np.array([len(fit.history) for fit in fits], dtype=np.int64),
             tuple(fit.reason for fit in fits),
+            np.array([fit.steps for fit in fits], dtype=np.int64),
         )
 
     def fits(self) -> list[Run]:
@@ -97,6 +101,7 @@ class Ends:
                 self.reasons[i],
                 int(self.n_iter[i]),
                 bool(self.settled[i]),
+                int(self.heavy[i]),
             )
             for i, history in enumerate(histories)
         ]
@@ -112,7 +117,7 @@ class Found:
         The maxima, the winner first.
     kinds, arrivals
         Of each maximum, as in `Maximum`.
-    starts, chance, moves, accepted, levels, exact, tensors
+    starts, chance, moves, accepted, levels, exact, tensors, agreement
         As in `Record`.
     state, inc : str
         The generator's, whole numbers of 128 bits.
@@ -129,6 +134,7 @@ class Found:
     levels: tuple[int, ...]
     exact: bool
     tensors: tuple[TensorResult, ...]
+    agreement: float
     state: str
     inc: str
     has_uint32: int
@@ -156,6 +162,7 @@ class Found:
             record.levels,
             record.exact,
             record.tensors,
+            record.agreement,
             str(state["state"]["state"]),
             str(state["state"]["inc"]),
             int(state["has_uint32"]),
@@ -180,6 +187,7 @@ class Found:
             self.levels,
             self.exact,
             self.tensors,
+            self.agreement,
         )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from typing import Any
 
 import pandas as pd
 
@@ -12,10 +13,21 @@ from mixreg.report.fitted import Fitted
 STOPPED = {"max_iter": "not converged; raise max_iter", "decreased": "the objective fell"}
 
 
-def selection_table(results: Mapping[int, BaseResults]) -> pd.DataFrame:
-    """Criteria of each fit, by k, and what to know before trusting it."""
-    rows = [
-        {
+def selection_table(
+    results: Mapping[int, BaseResults], failed: Mapping[int, str], brief: Set[int]
+) -> pd.DataFrame:
+    """Criteria of each fit, by k, and what to know before trusting it.
+
+    Parameters
+    ----------
+    results : dict
+    failed : dict
+        Why other k have no fit.
+    brief : set
+        Which k were searched briefly.
+    """
+    rows: dict[int, dict[str, Any]] = {
+        k: {
             "llf": res.llf,
             "df": res.df_model,
             "aic": res.aic,
@@ -24,11 +36,20 @@ def selection_table(results: Mapping[int, BaseResults]) -> pd.DataFrame:
             "entropy_r2": res.entropy_r2,
             "smallest": _smallest(res),
             "better": _chance(res.fitted),
+            "thorough": k not in brief,
             "warnings": "; ".join(_warnings(res)),
         }
-        for res in results.values()
-    ]
-    return pd.DataFrame(rows, pd.Index(list(results), name="k"))
+        for k, res in results.items()
+    }
+    for k, why in failed.items():
+        rows[k] = {"df": 0, "better": "-", "thorough": False, "warnings": f"not fitted: {why}"}
+    ks = sorted(rows)
+    return pd.DataFrame([rows[k] for k in ks], pd.Index(ks, name="k"), _columns(rows))
+
+
+def _columns(rows: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """Names of the columns, those of the longest row."""
+    return list(max(rows.values(), key=len))
 
 
 def _smallest(res: BaseResults) -> float:

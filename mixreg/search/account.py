@@ -63,6 +63,8 @@ class Account:
     starts_run, rounds : int
         Independent starts run to the end so far (tensor starts count as one), and
         rounds of them.
+    looks : int
+        Independent looks at the rows: starts, and views of which all starts are one.
     moves, accepted : int
         Moves tried against the leader, and kept.
     levels : list of int
@@ -84,7 +86,7 @@ class Account:
         self.ladder, self.effort, self.rng, self.watch = ladder, effort, rng, watch
         self.spent = self.budget = 0.0
         self.each = float(MOVE_COST)
-        self.starts_run = self.rounds = self.moves = self.accepted = 0
+        self.starts_run = self.rounds = self.moves = self.accepted = self.looks = 0
         self.levels: list[int] = []
         self.begun: set[int] = set()
 

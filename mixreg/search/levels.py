@@ -66,7 +66,7 @@ from mixreg.search.moves import kinds_of_moves, moved
 from mixreg.search.record import (
     Maximum,
     Record,
-    chance_of_better,
+    chance_by_looks,
     expected_end,
     merged,
     same,
@@ -141,7 +141,7 @@ class Search(Rounds):
         if course is not self.top or not self.effort.thorough or self.effort.n_init == 1:
             return maxima
         while not has_exact(course, maxima) and self.affords(course, LEAST_BATCH):
-            sure = chance_of_better(maxima, self.starts_run) < ENOUGH
+            sure = chance_by_looks(maxima, self.looks) < ENOUGH
             if sure and agreement(course, maxima) > ALIKE_LABELS:
                 break
             count = min(INSISTING, self.affordable(course, self.each))
@@ -406,7 +406,7 @@ class Search(Rounds):
             maxima[0].run,
             tuple(maxima),
             self.starts_run,
-            0.0 if exact else chance_of_better(maxima, self.starts_run),
+            0.0 if exact else chance_by_looks(maxima, self.looks),
             self.moves,
             self.accepted,
             tuple(self.levels),

@@ -24,6 +24,10 @@ from mixreg.search.tensor import TensorResult
 Array = NDArray[np.float64]
 
 
+# How kinds of starts on a view begin; its number follows.
+VIEW = "view "
+
+
 @dataclass(frozen=True, slots=True)
 class Maximum:
     """A maximum, and the starts that led to it.
@@ -47,6 +51,12 @@ class Maximum:
         """How often it was reached by independent starts; tensor starts count as one."""
         tensors = self.kinds.count("tensor")
         return len(self.kinds) - max(0, tensors - 1)
+
+    @property
+    def looks(self) -> int:
+        """How many independent looks at the rows led there: starts on one view are one."""
+        views = [kind for kind in self.kinds if kind.startswith(VIEW)]
+        return self.hits - len(views) + len({*views})
 
 
 def expected_end(fit: Run) -> float:
@@ -126,6 +136,11 @@ def unseen(maxima: list[Maximum]) -> float:
     return min(1.0, w * (w + 1) / (n * (n - 1))) if n > 1 else 1.0
 
 
+def chance_by_looks(maxima: list[Maximum], looks: int) -> float:
+    """The same chance from independent looks at the rows alone."""
+    return _chance([m.looks for m in maxima], looks, maxima[0].arrivals)
+
+
 def chance_of_better(maxima: list[Maximum], starts: int) -> float:
     """Chance that one more start would end at a better maximum than the first.
 
@@ -135,11 +150,14 @@ def chance_of_better(maxima: list[Maximum], starts: int) -> float:
     left behind on the way count as such that ended alone. `python -m benchmarks search`
     calibrates it.
     """
+    return _chance([m.hits for m in maxima], starts, maxima[0].arrivals)
+
+
+def _chance(hits: list[int], starts: int, arrivals: int) -> float:
     if starts < 2:
         return 1.0
-    seen = sum(m.hits for m in maxima)
-    alone = starts - seen + sum(m.hits == 1 for m in maxima)
-    return (alone + 1) / (starts + 1) / (maxima[0].hits + maxima[0].arrivals + 1)
+    alone = max(0, starts - sum(hits)) + hits.count(1)
+    return (alone + 1) / (starts + 1) / (hits[0] + arrivals + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ class Rounds(Account):
             if exact is not None:
                 return [], exact
         self.rounds += 1
-        self.starts_run += len(kinds) - max(0, kinds.count("tensor") - 1)
+        count = len(kinds) - max(0, kinds.count("tensor") - 1)
+        self.starts_run, self.looks = self.starts_run + count, self.looks + count
         if not self.budget:
             self.set_budget(course, fits)
         pairs = [(kinds[i], fit) for i, fit in zip(order, fits, strict=True)]

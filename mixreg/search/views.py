@@ -29,7 +29,7 @@ from mixreg.search.constants import (
 from mixreg.search.course import Course
 from mixreg.search.levels import Search
 from mixreg.search.moves import kinds_of_moves, moved
-from mixreg.search.record import Maximum, distance, merged
+from mixreg.search.record import VIEW, Maximum, distance, merged
 from mixreg.sources import OneBlock, of_block
 from mixreg.sources.block import GramBlock
 from mixreg.sources.standard import Whitening
@@ -116,10 +116,10 @@ class ViewSearch(Search):
         kinds, starts = make_starts(view, kinds, None, self.rng)
         fits = self.run_on(view, starts)
         self.rounds += 1
-        self.starts_run += len(kinds)
+        self.starts_run, self.looks = self.starts_run + len(kinds), self.looks + 1
         if not self.budget:
             self.set_budget(course, fits)
-        found = [Maximum(fit, (kind,)) for kind, fit in zip(kinds, fits, strict=True)]
+        found = [Maximum(fit, (f"{VIEW}{self.rounds}",)) for fit in fits]
         if maxima:
             count = max(2, int(share * VIEW_MOVES))
             asked = kinds_of_moves(self.moves, count, view.k)
