@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 # The step from where a run ended is taken if it gains no more than this, and moves no standard
 # parameter farther: then it is one to the maximum, and not beyond.
 LEAST_GAIN, SHORT = 1e-4, 0.05
+# A region that has shrunk to this share of the first, and what may be left on the ridge there.
+NARROW, RIDGE = 0.1, 1e-5
 # Curvatures below this share of the largest make steps of rounding errors.
 FLAT = 1e-10
 # Steps that share information end where they leave no more than this: less than a millionth of
@@ -106,7 +108,10 @@ class Newton:
         # is no way up.
         rounding = self._rounding(sums)
         small = quadratic.step(radius).gain < max(1e-6 * control.tol * self.rows, rounding)
-        if small and radius < FIRST:
+        if radius < NARROW * FIRST:
+            # On the curved ridge of twin components steps are short for ever.
+            small = quadratic.step(FIRST).gain < max(RIDGE, 1e4 * rounding)
+        elif small and radius < FIRST:
             enough = max(control.tol * self.rows, 1e4 * rounding)
             small = quadratic.step(FIRST).gain < enough
         return ["converged" if small else None]
