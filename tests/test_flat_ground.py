@@ -92,6 +92,20 @@ def test_starts_with_components_to_spare_converge_in_some_dozens_of_passes(name,
     assert max(passes) <= 200
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.link != "sqrt"], ids=str)
+def test_every_family_gets_off_flat_ground(kind):
+    source, mixture, starts = starts_of(declare(kind, planted(kind, 800), 4), 10)
+    passes = []
+    for start in starts:
+        source.passes = 0
+        fit = run_em(source, mixture, start, CONTROL)
+        passes.append(source.passes)
+        assert fit.reason == "converged"
+        assert (np.diff(fit.history) >= -1e-9 * (1 + abs(fit.objective))).all()
+    assert np.median(passes) <= 60
+    assert max(passes) <= 200
+
+
 @pytest.mark.parametrize("k", [4, 5])
 def test_twenty_thousand_rows_with_components_to_spare(k):
     source, mixture, starts = starts_of(MixReg(*planes(20_000, 8, 3, 1.0), k=k), 3)
