@@ -31,7 +31,10 @@ BOUND = 1e-6
 # Of a step that meets a bound this early the rest is taken along the bound.
 EARLY = 0.1
 # Information below this share of the largest of any parameter is as good as none.
-NOTHING = 1e-12
+NOTHING = 1e-20
+# Components with a smaller share count as one of this: beside large ones, their curvatures would
+# be lost in rounding.
+LEAST_SHARE = 1e-3
 # Standard coordinates are of order one; a longer step is a wild one.
 FARTHEST = 5.0
 # Smallest number that counts.
@@ -160,7 +163,7 @@ def shares(layout: Layout, params: Parameters) -> Array:
     What a quadratic is right for is a change of a component in its own deviations, be it large
     or small.
     """
-    share, weights = np.ones(layout.size), np.maximum(params.weights, 1e-12)
+    share, weights = np.ones(layout.size), np.maximum(params.weights, LEAST_SHARE)
     for j in range(params.k):
         own = layout.coef_index()[j, layout.own(j)]
         share[own] = weights[j]
