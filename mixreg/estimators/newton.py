@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.expectation import SoftAssignment
 from mixreg.estimators.loop import Control, StopReason
-from mixreg.estimators.trust import EARLY, FIRST, Quadratic, Region, room
+from mixreg.estimators.trust import EARLY, FIRST, Quadratic, Region, face, room, shares
 from mixreg.inference.information import InformationSums, TakeInformation
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 # The step from where a run ended is taken if it gains no more than this, and moves no standard
 # parameter farther: then it is one to the maximum, and not beyond.
 LEAST_GAIN, SHORT = 1e-4, 0.05
+# A region that has shrunk to this share of the first, and what may be left on the ridge there.
+NARROW, RIDGE = 0.1, 1e-5
 # Curvatures below this share of the largest make steps of rounding errors.
 FLAT = 1e-10
 # Steps that share information end where they leave no more than this: less than a millionth of
@@ -75,7 +77,7 @@ class Newton:
         one = params.run(0)
         sums = source.sweep(TakeInformation(self.mixture), one).contract(self.layout)
         if np.isfinite(sums.objective[0]) and np.isfinite(sums.information).all():
-            quadratic = Quadratic.of(sums, self.layout, one, self.mixture.family, self.rows)
+            quadratic = self._quadratic(sums, one)
             self.seen[:] = [*self.seen[-1:], Point(sums, one, quadratic)]
         return sums
 
@@ -100,15 +102,25 @@ class Newton:
         """Stop at a maximum at which a step would gain next to nothing."""
         if not self.seen or self.seen[-1].sums is not sums:
             return ["max_iter" if before is None else None]
-        # A region that shrank says how far the quadratic is right, and not that there is no way up.
-        gain = self.seen[-1].quadratic.step(max(self.region.radius, FIRST)).gain
-        # Steps cost much and converge fast: go on to well below the tolerance,
-        # but not below rounding.
-        return [
-            "converged"
-            if gain < max(1e-6 * control.tol * self.rows, self._rounding(sums))
-            else None
-        ]
+        quadratic, radius = self.seen[-1].quadratic, self.region.radius
+        # Steps cost much and converge fast: go on to well below the tolerance, but not below
+        # rounding. A region that shrank says how far the quadratic is right, and not that there
+        # is no way up.
+        rounding = self._rounding(sums)
+        small = quadratic.step(radius).gain < max(1e-6 * control.tol * self.rows, rounding)
+        if radius < NARROW * FIRST:
+            # On the curved ridge of twin components steps are short for ever.
+            small = quadratic.step(FIRST).gain < max(RIDGE, 1e4 * rounding)
+        elif small and radius < FIRST:
+            enough = max(control.tol * self.rows, 1e4 * rounding)
+            small = quadratic.step(FIRST).gain < enough
+        return ["converged" if small else None]
+
+    def _quadratic(
+        self, sums: InformationSums, params: Parameters, tied: bool = False
+    ) -> Quadratic:
+        J = face(sums, self.layout, params, self.mixture.family, tied)
+        return Quadratic.of(sums, J, self.rows * shares(self.layout, params))
 
     def _rounding(self, sums: InformationSums) -> float:
         return 1e-14 * (1 + abs(float(sums.objective[0])))
@@ -117,11 +129,15 @@ class Newton:
         return next(seen for seen in self.seen if seen.sums is sums)
 
     def _step(self, here: Point) -> Parameters:
-        family, layout = self.mixture.family, self.layout
+        family, layout, params = self.mixture.family, self.layout, here.params
         step = here.quadratic.step(self.region.radius)
-        share = room(step, here.params, layout, family)
+        share = room(step, params, layout, family)
+        if share <= EARLY:
+            # What is at the bound stays there, all of it.
+            step = self._quadratic(here.sums, params, tied=True).step(self.region.radius)
+            share = room(step, params, layout, family)
         self.region.last = step = step.part(share) if share > EARLY else step
-        after = layout.unpack(layout.pack(here.params) + step.vector)
+        after = layout.unpack(layout.pack(params) + step.vector)
         return replace(after, dispersion=family.allowed(after.dispersion)).stacked()
 
     def close(self, sums: InformationSums, params: Parameters) -> Parameters:

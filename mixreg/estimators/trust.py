@@ -31,7 +31,10 @@ BOUND = 1e-6
 # Of a step that meets a bound this early the rest is taken along the bound.
 EARLY = 0.1
 # Information below this share of the largest of any parameter is as good as none.
-NOTHING = 1e-12
+NOTHING = 1e-20
+# Components with a smaller share count as one of this: beside large ones, their curvatures would
+# be lost in rounding.
+LEAST_SHARE = 1e-3
 # Standard coordinates are of order one; a longer step is a wild one.
 FARTHEST = 5.0
 # Smallest number that counts.
@@ -128,14 +131,19 @@ class Quadratic:
     back: Array
 
     @staticmethod
-    def of(
-        sums: InformationSums, layout: Layout, params: Parameters, family: Family, rows: float
-    ) -> Quadratic:
-        """That of one mixture; dispersions at their bound stay there, but for those that rise."""
-        J = face(sums, layout, params, family)
+    def of(sums: InformationSums, J: Array, rows: Array) -> Quadratic:
+        """That of parameters of which the flat vector is J times as much.
+
+        Parameters
+        ----------
+        sums : InformationSums
+        J : (m, r) array
+        rows : (m,) array
+            How many tell of each parameter.
+        """
         info = J.T @ sums.information @ J
         own = np.maximum(np.abs(np.diag(info)), (J * (sums.outer @ J)).sum(axis=0))
-        own = own / (rows * (J.T**2 @ shares(layout, params)))
+        own = own / (J.T**2 @ rows)
         scale = 1 / np.sqrt(np.maximum(own, NOTHING * max(float(own.max()), 1e-100)))
         values, vectors = np.linalg.eigh(info * scale * scale[:, None])
         return Quadratic(values, vectors, (sums.score @ J) * scale, J * scale)
@@ -155,7 +163,7 @@ def shares(layout: Layout, params: Parameters) -> Array:
     What a quadratic is right for is a change of a component in its own deviations, be it large
     or small.
     """
-    share, weights = np.ones(layout.size), np.maximum(params.weights, 1e-12)
+    share, weights = np.ones(layout.size), np.maximum(params.weights, LEAST_SHARE)
     for j in range(params.k):
         own = layout.coef_index()[j, layout.own(j)]
         share[own] = weights[j]
@@ -166,12 +174,14 @@ def shares(layout: Layout, params: Parameters) -> Array:
     return share
 
 
-def face(sums: InformationSums, layout: Layout, params: Parameters, family: Family) -> Array:
+def face(
+    sums: InformationSums, layout: Layout, params: Parameters, family: Family, tied: bool = False
+) -> Array:
     """Matrix J with flat vector = J @ parameters that are free where bounds bind, (m, r).
 
     Dispersions at their bound and the largest, which they are bounded by, go together. A small
     one leaves where the score says that it should be larger, a large one where it should be
-    smaller.
+    smaller; none does if they are `tied`.
     """
     J = np.eye(layout.size)
     bound = family.at_bound(params)
@@ -181,9 +191,9 @@ def face(sums: InformationSums, layout: Layout, params: Parameters, family: Fami
     bound, spread = (layout.scaled(a).reshape(params.k, -1) for a in (bound, params.dispersion))
     gone = []
     for at, low, size in zip(index.T, bound.T, spread.T, strict=True):
-        low = low & (sums.score[at] <= 0)
+        low = low & (tied | (sums.score[at] <= 0))
         top = size >= size.max() * (1 - BOUND)
-        high = top & (sums.score[at] > 0)
+        high = top & (tied | (sums.score[at] > 0))
         first, *others = at[high if high.any() else top]
         if low.any():
             J[[*at[low], *others], first] = 1.0
