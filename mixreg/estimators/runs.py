@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mixreg.estimators import EM, AltMin, Control, Newton, Run, iterate
+from mixreg.estimators.lean import lean
 from mixreg.estimators.loop import Progress, joined
 from mixreg.estimators.newton import SETTLED, ChordNewton
 from mixreg.exact.thresholds import SOFT
@@ -163,7 +164,7 @@ def _first_run(
     em = EM(mixture)
     # Long groups are condensed for EM; the finish, and its numbers, are on rows.
     data: Swept = source.shortest() if mixture.family.linear else source
-    fit = iterate(data, em, start.stacked(), control, progress)[0]
+    fit = iterate(data, lean(em, data), start.stacked(), control, progress)[0]
     if fit.reason == "exact":
         # Hard labels take an exact fit from small residuals to none.
         hard = iterate(source, AltMin(_hard(mixture)), fit.params.stacked(), control)[0]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM, RacingEM
+from mixreg.estimators.lean import lean
 from mixreg.estimators.loop import Control, Progress, Run, iterate, joined
 from mixreg.estimators.runs import nearest_top
 from mixreg.mixture.mixture import Mixture
@@ -137,13 +138,14 @@ def race(
     # On a lattice no pace foretells where a run will end.
     warm = warm + TO_THE_END if course.lattice else warm
     first = Control(warm, TOLERANCE, leaps=True)
-    fits = iterate(course.source, EM(course.mixture), stack, first, progress)
+    em = lean(EM(course.mixture), course.source)
+    fits = iterate(course.source, em, stack, first, progress)
     going = [i for i, fit in enumerate(fits) if fit.reason == "max_iter"]
     if going and not course.lattice:
         best = max(height, *(fit.objective for fit in fits), -np.inf)
         stack = Parameters.concatenate([fits[i].params.stacked() for i in going])
         control = Control(TO_THE_END, TOLERANCE, leaps=True)
-        racing = RacingEM(course.mixture, height=best)
+        racing = lean(RacingEM(course.mixture, height=best), course.source)
         ends = iterate(course.source, racing, stack, control, progress)
         for i, end in zip(going, ends, strict=True):
             fits[i] = joined(fits[i], end)
@@ -162,5 +164,6 @@ def finish(course: Course, stack: Parameters, progress: Progress | None = None) 
     left = np.array([top is None for top in tops])
     ends: Iterator[Run] = iter(())
     if left.any():
-        ends = iter(iterate(course.source, EM(course.mixture), stack.take(left), FINISH, progress))
+        em = lean(EM(course.mixture), course.source)
+        ends = iter(iterate(course.source, em, stack.take(left), FINISH, progress))
     return [next(ends) if top is None else top for top in tops]

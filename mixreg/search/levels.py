@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
+from mixreg.estimators.lean import lean
 from mixreg.estimators.loop import Run
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.behind import TakeLag
@@ -328,7 +329,7 @@ class Search(Rounds):
         if course.sample.rows in self.begun or not self.tensors:
             return maxima
         self.begun.add(course.sample.rows)
-        common = EM(course.mixture.common())
+        common = lean(EM(course.mixture.common()), course.source)
         starts = self.runs(course, common, self.tensor_starts(course), ANNEAL)
         self.pay(course, starts)
         starts = sorted(starts, key=lambda fit: -fit.objective)[:TENSORS]

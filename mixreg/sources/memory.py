@@ -219,6 +219,9 @@ def with_repeats(source: MemorySource) -> MemorySource:
 # the rows of the fit share so many bytes: on 54,000 rows of 9 columns, 19 MB of them, eight runs
 # of the search take half the time.
 KEPT_BYTES = 70_000_000
+# Regressors from which on linear fits go without: EM's steps are then made of products of rows
+# with coefficients (`python -m benchmarks imbalanced`).
+LEAN_PRODUCTS = 60
 
 
 def room_for_pairs(source: MemorySource) -> float:
@@ -241,6 +244,7 @@ def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
     products = source.units if gram else source.rows
     entries = pair_spans(source.owners or (0,) * p)[-1].stop
     large = products * entries * 8 > room_for_pairs(source)
+    large |= linear and not gram and p >= LEAN_PRODUCTS
     if large and not (gram and condensing_pays(source)):
         return BlockSource(source.as_held())
     if not gram:
