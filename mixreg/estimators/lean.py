@@ -10,7 +10,7 @@ counts for one component, and the products of its own rows cost less: then the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,11 @@ from mixreg.estimators.loop import Control, StopReason
 from mixreg.families import Gaussian
 from mixreg.families.statistics import NEGLIGIBLE, RIDGE
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources.block import Block, GramBlock
-from mixreg.sources.memory import LEAN_PRODUCTS, MemorySource
-from mixreg.sources.one_block import BlockSource
+from mixreg.sources import wide_block
+from mixreg.sources.block import Block
 
 Array = NDArray[np.float64]
 
-# Values of all rows that may lie in memory once more (`python -m benchmarks imbalanced`).
-MOST_VALUES = 30_000_000
 # Gradients of a step, and how far its equations are solved: what is left over what there was.
 GRADIENTS, LEFT = 6, 0.1
 # Exact steps may cost so many times what gradients do: they come nearer to the end.
@@ -194,14 +191,7 @@ def conjugate_gradients(
 def lean(em: EM, source: Any) -> Any:
     """EM as it is, or without products of pairs where there are many regressors."""
     mixture = em.mixture
-    linear = type(mixture.family) is Gaussian and not mixture.shared and not mixture.absent
-    if not linear or not isinstance(source, MemorySource | BlockSource):
+    if type(mixture.family) is not Gaussian or mixture.shared or mixture.absent:
         return em
-    held = source.held if isinstance(source, BlockSource) else source
-    if isinstance(held, GramBlock) or held.owners is not None:
-        return em
-    rows, p = held.x.shape
-    if p < LEAN_PRODUCTS or rows * p > MOST_VALUES:
-        return em
-    one = source if isinstance(source, BlockSource) else source.condensed()
-    return LeanEM(em, replace(one.block, pairs=None)) if isinstance(one.block, Block) else em
+    block = wide_block(source)
+    return em if block is None else LeanEM(em, block)

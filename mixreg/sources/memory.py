@@ -222,6 +222,8 @@ KEPT_BYTES = 70_000_000
 # Regressors from which on linear fits go without: EM's steps are then made of products of rows
 # with coefficients (`python -m benchmarks imbalanced`).
 LEAN_PRODUCTS = 60
+# Values of these that may lie in memory once more.
+MOST_VALUES = 30_000_000
 
 
 def room_for_pairs(source: MemorySource) -> float:
@@ -261,3 +263,17 @@ def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
             known=source.known,
         )
     )
+
+
+def wide_block(source: Any) -> Block | None:
+    """All rows of many regressors in arrays, if they are in memory; None if not, or if few."""
+    if not isinstance(source, MemorySource | BlockSource):
+        return None
+    held = source.held if isinstance(source, BlockSource) else source
+    if isinstance(held, GramBlock) or held.owners is not None:
+        return None
+    rows, p = held.x.shape
+    if p < LEAN_PRODUCTS or rows * p > MOST_VALUES:
+        return None
+    block = source.block if isinstance(source, BlockSource) else source.as_block()
+    return replace(block, pairs=None) if isinstance(block, Block) else None
