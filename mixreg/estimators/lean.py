@@ -10,7 +10,7 @@ counts for one component, and the products of its own rows cost less: then the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
 from mixreg.estimators.expectation import MixtureStatistics, Seen, weighted
-from mixreg.estimators.loop import Control, StopReason
+from mixreg.estimators.loop import Control, Run, StopReason
 from mixreg.families import Gaussian
 from mixreg.families.statistics import NEGLIGIBLE, RIDGE
+from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources import wide_block
 from mixreg.sources.block import Block
@@ -31,6 +32,9 @@ Array = NDArray[np.float64]
 GRADIENTS, LEFT = 6, 0.1
 # Exact steps may cost so many times what gradients do: they come nearer to the end.
 EXACT_IS_WORTH = 2.0
+# Where each step is at most this share of the one before, EM ends a run by itself: at a step of
+# this length, in residual deviations, after so many at most.
+SURE, SHORTEST, MOST_STEPS = 0.1, 1e-10, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +199,43 @@ def lean(em: EM, source: Any) -> Any:
         return em
     block = wide_block(source)
     return em if block is None else LeanEM(em, block)
+
+
+def ended(source: Any, mixture: Mixture, fit: Run) -> Run | None:
+    """The very end of a run of many regressors, where labels are so sure that EM hardly repeats.
+
+    Each step then leaves a small share of the one before, and what Newton's steps would want,
+    the information of all components together, is dear. None where labels are not so sure.
+    """
+    if wide_block(source) is None or mixture.shared or mixture.absent:
+        return None
+    em, params, before = EM(mixture, exact=0.0), fit.params.stacked(), np.inf
+    for step in range(MOST_STEPS):
+        sums = em.sweep(source, step, params)
+        if before < SHORTEST:
+            history = np.append(fit.history, sums.objective)
+            objective, n_iter = float(sums.objective[0]), fit.n_iter + step
+            return replace(
+                fit,
+                params=params.run(0),
+                objective=objective,
+                history=history,
+                n_iter=n_iter,
+                settled=True,
+            )
+        after = em.update(sums, params)
+        move = _length(params, after)
+        if not move < SURE * before:
+            return None
+        params, before = after, move
+    return None
+
+
+def _length(one: Parameters, other: Parameters) -> float:
+    """Longest step of a parameter: of coefficients in residual deviations."""
+    deviation = np.sqrt(one.dispersion)[..., None]
+    return max(
+        float(np.abs((other.coef - one.coef) / deviation).max()),
+        float(np.abs(np.log(other.dispersion / one.dispersion)).max()),
+        float(np.abs(other.gating - one.gating).max()),
+    )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mixreg.estimators import EM, AltMin, Control, Newton, Run, iterate
-from mixreg.estimators.lean import lean
+from mixreg.estimators.lean import ended, lean
 from mixreg.estimators.loop import Progress, joined
 from mixreg.estimators.newton import SETTLED, ChordNewton
 from mixreg.exact.thresholds import SOFT
@@ -51,6 +51,9 @@ def run_em(
     fit = fit if begun is None else joined(begun, fit)
     if fit.reason != "converged" or control.tol > HANDOVER:
         return fit
+    sure = ended(source, mixture, fit)
+    if sure is not None:
+        return sure
     if not mixture.family.bound_binds(fit.params):
         for steps in (_shared_steps, _newton_steps) if many else (_newton_steps,):
             end = steps(source, mixture, fit.params, _left(control, fit), progress)[0]
