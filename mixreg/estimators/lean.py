@@ -34,7 +34,7 @@ GRADIENTS, LEFT = 6, 0.1
 EXACT_IS_WORTH = 2.0
 # Where each step is at most this share of the one before, EM ends a run by itself: at a step of
 # this length, in residual deviations, after so many at most.
-SURE, SHORTEST, MOST_STEPS = 0.1, 1e-10, 12
+SURE, SHORTEST, MOST_STEPS = 0.6, 1e-10, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def ended(source: Any, mixture: Mixture, fit: Run) -> Run | None:
             )
         after = em.update(sums, params)
         move = _length(params, after)
-        if not move < SURE * before:
+        if step > 1 and not move < SURE * before:
             return None
         params, before = after, move
     return None

@@ -249,7 +249,13 @@ PEEL_TUNING, PEEL_STEPS, PEEL_SHARING = 0.5, 30, 30
 PEEL_SETTLED = 0.003
 # Deviation of a component that was found, as a share of that around one regression, at most.
 PEEL_TIGHT = 0.1
+# Variance of the even spread of other rows, over the component's, at least.
+PEEL_WIDER = 4.0
 # Deviations at which a row is none of a component's own, where there are few to tell.
 PEEL_FAR = 6.0
-# Starts of later components after the one from all rows, each from a share of these in a range.
-PEEL_TRIES, PEEL_SOME = 15, (0.3, 0.7)
+# Starts of a component after the one from all rows, each from a share of these in a range; and
+# multiplications that they may take.
+PEEL_TRIES, PEEL_SOME, PEEL_WORK = 15, (0.3, 0.7), 5e9
+# Deviations beyond which components are far from each other: those that share a segment, or hold
+# rows of it by chance, are one to three apart.
+PEEL_APART = 10.0

@@ -21,6 +21,7 @@ from mixreg.families import Gaussian
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.chance import TakeGains, bought
 from mixreg.search.constants import (
+    PEEL_APART,
     PEEL_COLUMNS,
     PEEL_FAR,
     PEEL_SETTLED,
@@ -30,6 +31,8 @@ from mixreg.search.constants import (
     PEEL_TIGHT,
     PEEL_TRIES,
     PEEL_TUNING,
+    PEEL_WIDER,
+    PEEL_WORK,
 )
 from mixreg.search.course import Course
 from mixreg.sources.block import Block
@@ -118,7 +121,9 @@ def shared_fit(x: Array, y: Array, weight: Array, coef: Array) -> Layer:
         before, variance = variance, max(float(own @ squares) / (held - p), floor)
         others = weight - own
         if others.sum() > 0:
-            around = max(float(others @ squares / others.sum()), variance)
+            around = float(others @ squares / others.sum())
+        # As narrow as the component it would be a second one.
+        around = max(around, PEEL_WIDER * variance)
         part = min(max(held / total, 1e-6), 1 - 1e-6)
         if abs(before - variance) < PEEL_SETTLED * variance or variance == floor:
             break
@@ -144,8 +149,8 @@ def peel(x: Array, y: Array, weight: Array, k: int, rng: np.random.Generator) ->
         if len(left) <= p + 1:
             break
         part = x[left], y[left], weight[left]
-        # Where no segment is the largest by far, other starts lead nowhere either.
-        for coef in tries(*part, PEEL_TRIES if layers else 0, rng):
+        each = (PEEL_STEPS + PEEL_SHARING) * len(left) * p * p / 2
+        for coef in tries(*part, min(PEEL_TRIES, int(PEEL_WORK / each)), rng):
             layer = robust_fit(*part, coef)
             if layer.variance < PEEL_TIGHT**2 * size:
                 break
@@ -181,21 +186,27 @@ def peeled(course: Course, rng: np.random.Generator) -> Parameters | None:
 def is_clear(course: Course, fit: Run) -> bool:
     """Whether a fit has all components there are, so that no other can be better.
 
-    Each is far tighter than one regression for all rows, and holds more rows than chance brings
-    to a line among those that larger components leave. More components than there are fail the
-    second, fewer the first.
+    Each is far tighter than one regression for all rows, and far from the others; and it holds
+    more rows than chance brings to a line among those that larger components leave, as few of
+    theirs lie near it. Fewer components than there are fail the first. Of more than there are,
+    some share a segment, or part of one by chance, and fail the second or the third.
     """
     mixture, p = course.mixture, course.sample.columns
     plain = type(mixture.family) is Gaussian and not mixture.shared and not mixture.absent
     if not plain or p < PEEL_COLUMNS or course.sample.has("starts"):
         return False
-    if fit.params.dispersion.max() > PEEL_TIGHT**2 * course.linear_whitening.variance:
+    coef, variance = fit.params.coef, fit.params.dispersion
+    if variance.max() > PEEL_TIGHT**2 * course.linear_whitening.variance:
+        return False
+    apart = np.linalg.norm(coef[:, None] - coef, axis=2) + np.diag(np.full(len(coef), np.inf))
+    if apart.min() < PEEL_APART * np.sqrt(variance.max()):
         return False
     gains = course.source.sweep(TakeGains(mixture), fit.params.stacked())
     left = gains.all_rows
     for j in np.argsort(-gains.rows[:, 0]):
-        available = replace(gains, all_rows=max(left, float(gains.rows[j, 0])))
-        if not gains.gain[j, 0] > bought(available, p, grouped=False)[j, 0]:
+        rows = float(gains.rows[j, 0])
+        among = replace(gains, all_rows=max(left, rows))
+        if not gains.gain[j, 0] > bought(among, p, grouped=False)[j, 0]:
             return False
-        left -= float(gains.rows[j, 0])
+        left -= rows
     return True
