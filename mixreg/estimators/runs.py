@@ -62,7 +62,7 @@ def run_em(
                 if fit.reason == "converged":
                     return fit
     left = _left(control, fit)
-    return joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
+    return joined(fit, iterate(source, lean(em, source), fit.params.stacked(), left, progress)[0])
 
 
 def polished(
