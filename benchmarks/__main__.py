@@ -1,6 +1,6 @@
 """Print the figures: `python -m benchmarks KIND`.
 
-`hostile`, `search` and `scale` have options of their own.
+`hostile`, `imbalanced`, `search` and `scale` have options of their own.
 
 Threads are left as the user has them; trials in parallel hold one each.
 """
@@ -14,6 +14,7 @@ from benchmarks import (
     checkpoint,
     coverage,
     hostile,
+    imbalanced,
     memory,
     peers,
     ppl,
@@ -30,6 +31,7 @@ KINDS = [
     "checkpoint",
     "coverage",
     "hostile",
+    "imbalanced",
     "memory",
     "peers",
     "recovery",
@@ -42,7 +44,12 @@ KINDS = [
 
 
 def main(arguments: list[str]) -> None:
-    own = {"hostile": hostile.main, "scale": scale.main, "search": search.main}
+    own = {
+        "hostile": hostile.main,
+        "imbalanced": imbalanced.main,
+        "scale": scale.main,
+        "search": search.main,
+    }
     if arguments and arguments[0] in own:
         own[arguments[0]](arguments[1:])
         return
@@ -110,6 +117,7 @@ def main(arguments: list[str]) -> None:
         recovery.main(chosen.trials, chosen.workers, cases)
     if chosen.what == "all":
         hostile.main([])
+        imbalanced.main([])
         scale.main([])
         search.main([])
 

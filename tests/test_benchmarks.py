@@ -10,6 +10,7 @@ import pytest
 from benchmarks import (
     calibration,
     certificates,
+    imbalanced,
     paper,
     paper_grid,
     paper_plots,
@@ -28,6 +29,15 @@ from benchmarks import (
 from mixreg import MixReg
 from tests.reference import case
 from tests.samples import lines
+
+
+def test_one_trial_of_imbalanced_segments():
+    setting = imbalanced.Setting(20, (0.7, 0.3), 400, 0.05)
+    recovered, seconds, peer_recovered, peer_seconds = imbalanced.trial(setting, seed=0)
+    assert recovered
+    assert peer_recovered
+    assert min(seconds, peer_seconds) > 0
+    assert setting.name == "20:.7/.3:400+5%"
 
 
 def test_one_trial_of_recovery():

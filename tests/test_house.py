@@ -39,11 +39,12 @@ SOURCES = {"source", "raw", "near", "sample", "linear"}
 NEED_ALL_ROWS = {"ppl/likelihood.py"}
 # Rows that a user hands over, to be fitted or predicted, are put into memory.
 PUT_INTO_MEMORY = {"report/given_rows.py", "table/declaration.py", "report/prediction.py"}
-# A search looks at its levels, and at views, as one block.
+# A search looks at its levels, and at views, as one block; so does EM of many regressors.
 LOOK_AT_ONE_BLOCK = {
     "search/candidates.py",
     "search/cells.py",
     "search/moves.py",
+    "search/peel.py",
     "search/stand_in.py",
 }
 

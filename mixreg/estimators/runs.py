@@ -7,17 +7,21 @@ from dataclasses import replace
 import numpy as np
 
 from mixreg.estimators import EM, AltMin, Control, Newton, Run, iterate
+from mixreg.estimators.lean import ended, lean
 from mixreg.estimators.loop import Progress, joined
 from mixreg.estimators.newton import SETTLED, ChordNewton
 from mixreg.exact.thresholds import SOFT
 from mixreg.mixture.layout import Layout
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
-from mixreg.sources import Source, Swept
+from mixreg.sources import Source, Swept, wide_block
 
 # EM hands over to Newton's steps when an iteration gains less than this a row, or after so many
 # iterations if it gains no more than that a row any more.
 HANDOVER, EM_STEPS, CRAWL = 1e-6, 30, 1e-2
+# With many regressors an iteration of EM costs little, and the information of all components much
+# (300 regressors, three components: a second).
+WIDE_STEPS = 300
 NEWTON_STEPS = 60
 # Beyond this many rows EM hands over sooner, and Newton's steps share information: it is taken
 # anew so often at most, for so many steps each. Runs that start near a maximum go without EM.
@@ -54,6 +58,9 @@ def run_em(
     crawls = fit.reason == "max_iter" and _left(control, fit).max_iter > 0
     if not (crawls or fit.reason == "converged") or control.tol > HANDOVER:
         return fit
+    sure = ended(source, mixture, fit)
+    if sure is not None:
+        return sure
     if many and _is_regular(mixture, fit.params):
         end = _shared_steps(source, mixture, fit.params, _left(control, fit), progress)[0]
         if not mixture.family.bound_binds(end.params):
@@ -68,9 +75,10 @@ def run_em(
         if rest is not None and fit.reason == "max_iter":
             # Where the region is narrow EM leads on.
             some = replace(left, max_iter=min(rest, left.max_iter), leaps=True)
-            fit = joined(fit, iterate(source, em, fit.params.stacked(), some, progress)[0])
+            on = lean(em, source)
+            fit = joined(fit, iterate(source, on, fit.params.stacked(), some, progress)[0])
     left = _left(control, fit)
-    return joined(fit, iterate(source, em, fit.params.stacked(), left, progress)[0])
+    return joined(fit, iterate(source, lean(em, source), fit.params.stacked(), left, progress)[0])
 
 
 def polished(
@@ -181,7 +189,7 @@ def _first_run(
     # Long groups are condensed for EM; the finish, and its numbers, are on rows.
     data: Swept = source.shortest() if mixture.family.linear else source
     rows = source.row_weight
-    fit = _until_it_crawls(data, em, start, control, progress, rows)
+    fit = _until_it_crawls(data, lean(em, data), start, control, progress, rows)
     if fit.reason == "exact":
         # Hard labels take an exact fit from small residuals to none.
         hard = iterate(source, AltMin(_hard(mixture)), fit.params.stacked(), control)[0]
@@ -209,7 +217,8 @@ def _until_it_crawls(
     fit: Run | None = None
     while True:
         at, left = (start, control) if fit is None else (fit.params, _left(control, fit))
-        some = replace(left, max_iter=min(EM_STEPS, left.max_iter))
+        each = EM_STEPS if wide_block(data) is None else WIDE_STEPS
+        some = replace(left, max_iter=min(each, left.max_iter))
         more = iterate(source, em, at.stacked(), some, progress)[0]
         fit = more if fit is None else joined(fit, more)
         family, tail = em.mixture.family, fit.history[-4:]

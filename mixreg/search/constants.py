@@ -253,3 +253,26 @@ MOST_LOST = 0.5
 JITTER = (0.8, 1.25)
 # What it takes to cut rows into cells, in passes of one run.
 CUTTING = 40
+
+# Peeling
+
+# Regressors from which on components are peeled off first: with fewer, other starts find as much
+# as soon (`python -m benchmarks imbalanced`, as all numbers of this part).
+PEEL_COLUMNS = 15
+# Tuning of Cauchy's weights, in robust deviations, and steps of a robust fit and of EM after it:
+# a start from all rows settles in 4 to 25 of the first.
+PEEL_TUNING, PEEL_STEPS, PEEL_SHARING = 0.5, 30, 30
+# A scale that changes by less than this share stands still.
+PEEL_SETTLED = 0.003
+# Deviation of a component that was found, as a share of that around one regression, at most.
+PEEL_TIGHT = 0.1
+# Variance of the even spread of other rows, over the component's, at least.
+PEEL_WIDER = 4.0
+# Deviations at which a row is none of a component's own, where there are few to tell.
+PEEL_FAR = 6.0
+# Starts of a component after the one from all rows, each from a share of these in a range; and
+# multiplications that they may take.
+PEEL_TRIES, PEEL_SOME, PEEL_WORK = 15, (0.3, 0.7), 5e9
+# Deviations beyond which components are far from each other: those that share a segment, or hold
+# rows of it by chance, are one to three apart.
+PEEL_APART = 10.0

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM, RacingEM
+from mixreg.estimators.lean import lean
 from mixreg.estimators.loop import Control, Progress, Run, iterate, joined
 from mixreg.estimators.runs import has_many, nearest_top, newton_steps
 from mixreg.mixture.mixture import Mixture
@@ -29,7 +30,7 @@ from mixreg.search.constants import (
     WARM,
 )
 from mixreg.search.record import expected_end, same
-from mixreg.sources import AtHand, OneBlock, Source
+from mixreg.sources import AtHand, OneBlock, Source, wide_block
 from mixreg.sources.standard import Whitening
 from mixreg.sources.tasks import responses
 
@@ -142,13 +143,14 @@ def race(
     # On a lattice no pace foretells where a run will end.
     warm = warm + TO_THE_END if course.lattice else warm
     first = Control(warm, TOLERANCE, leaps=True)
-    fits = iterate(course.source, EM(course.mixture), stack, first, progress)
+    em = lean(EM(course.mixture), course.source)
+    fits = iterate(course.source, em, stack, first, progress)
     going = [i for i, fit in enumerate(fits) if fit.reason == "max_iter"]
     if going and not course.lattice:
         best = max(fit.objective for fit in [*known, *fits])
         stack = Parameters.concatenate([fits[i].params.stacked() for i in going])
         control = Control(TO_THE_END, TOLERANCE, leaps=True)
-        racing = RacingEM(course.mixture, height=best)
+        racing = lean(RacingEM(course.mixture, height=best), course.source)
         ends = iterate(course.source, racing, stack, control, progress)
         for i, end in zip(going, ends, strict=True):
             fits[i] = joined(fits[i], end)
@@ -166,8 +168,9 @@ def steepened(
     EM crawls on flat ground, and ends there at many points of one maximum. Runs that have come to
     a maximum that is known are left there.
     """
-    if course.source.cost < course.sample.rows:
-        # Newton's steps are made on rows, which cost more than groups that were condensed.
+    if course.source.cost < course.sample.rows or wide_block(course.source) is not None:
+        # Newton's steps are made on rows, which cost more than groups that were condensed, and of
+        # many regressors they cost far more than EM.
         return fits
     tops = [fit for fit in known if fit.reason != "exact"]
     heights = [expected_end(fit) for fit in [*tops, *fits] if fit.reason != "exact"]
@@ -203,5 +206,6 @@ def finish(course: Course, stack: Parameters, progress: Progress | None = None) 
     left = np.array([top is None for top in tops])
     ends: Iterator[Run] = iter(())
     if left.any():
-        ends = iter(iterate(course.source, EM(course.mixture), stack.take(left), FINISH, progress))
+        em = lean(EM(course.mixture), course.source)
+        ends = iter(iterate(course.source, em, stack.take(left), FINISH, progress))
     return [next(ends) if top is None else top for top in tops]

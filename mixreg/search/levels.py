@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.estimators.em import EM
+from mixreg.estimators.lean import lean
 from mixreg.estimators.loop import Run
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.agreement import agreement
@@ -63,6 +64,7 @@ from mixreg.search.constants import (
 from mixreg.search.course import Course
 from mixreg.search.effort import row_work
 from mixreg.search.moves import kinds_of_moves, moved
+from mixreg.search.peel import is_clear, peeled
 from mixreg.search.record import (
     Maximum,
     Record,
@@ -73,7 +75,7 @@ from mixreg.search.record import (
     unseen,
     within_error,
 )
-from mixreg.search.rounds import Rounds, stack_of
+from mixreg.search.rounds import Rounds, certify, stack_of
 
 Array = NDArray[np.float64]
 
@@ -87,10 +89,13 @@ class Search(Rounds):
         Whether starts on the first level agree.
     alone : bool
         Whether they do not, but the tensor start leads to the best of them.
+    clear : bool
+        Whether a fit has all components there are, which ends the search.
     """
 
     settled: bool = False
     alone: bool = False
+    clear: bool = False
 
     def run(self) -> Record:
         """Look for the best fit."""
@@ -98,6 +103,11 @@ class Search(Rounds):
         maxima, exact = self.open(course)
         if exact is not None:
             return self.record([Maximum(exact, ("exact",))], exact=True)
+        if self.clear:
+            on_all = course is self.top
+            return self.record(
+                maxima if on_all else self.climb(self.course(self.ladder.rows), maxima[:1])
+            )
         agreed = unseen(self.distinct(course, maxima)) < ENOUGH
         # A sample of counts or choices may agree on what all rows do not (electricity, k = 3).
         doubtful = not agreed and course is not self.top and not course.mixture.family.linear
@@ -214,8 +224,10 @@ class Search(Rounds):
 
         Two rounds, unless these are all the rows there are.
         """
+        maxima, exact = self.peel(course)
+        if exact is not None or self.clear:
+            return maxima, exact
         self.prepare(course)
-        maxima: list[Maximum] = []
         most = self.effort.starts if course is self.top else min(2 * ROUND, self.effort.starts)
         while self.starts_run < most:
             new, exact = self.round(course)
@@ -223,8 +235,9 @@ class Search(Rounds):
                 return [], exact
             maxima = merged(maxima + new, course.rows)
             self.lead(maxima[0])
+            self.clear = is_clear(course, maxima[0].run)
             self.settled = self.is_settled(course, maxima)
-            if self.settled or self.spent > FOR_STARTS * self.budget:
+            if self.clear or self.settled or self.spent > FOR_STARTS * self.budget:
                 break
             if course is not self.top and max(m.hits for m in maxima) < SEVERAL:
                 # More starts on so few rows would not agree either.
@@ -234,6 +247,16 @@ class Search(Rounds):
                 if exact is not None:
                     return [], exact
         return maxima, None
+
+    def peel(self, course: Course) -> tuple[list[Maximum], Run | None]:
+        """What components that are peeled off lead to, if all are found; or an exact fit."""
+        start = peeled(course, self.rng.spawn(1)[0]) if self.effort.n_init > 1 else None
+        if start is None:
+            return [], None
+        fits = self.race(course, start)
+        self.starts_run, self.looks = self.starts_run + 1, self.looks + 1
+        self.clear = is_clear(course, fits[0])
+        return [Maximum(fits[0], ("peel",))], certify(course, fits)
 
     def widen(self, course: Course, maxima: list[Maximum]) -> list[Maximum]:
         """Rounds of starts and moves in turn, until the leader has held against enough."""
@@ -353,7 +376,7 @@ class Search(Rounds):
         if course.sample.rows in self.begun or not self.tensors:
             return maxima
         self.begun.add(course.sample.rows)
-        common = EM(course.mixture.common())
+        common = lean(EM(course.mixture.common()), course.source)
         starts = self.runs(course, common, self.tensor_starts(course), ANNEAL)
         self.pay(course, starts)
         starts = sorted(starts, key=lambda fit: -fit.objective)[:TENSORS]
@@ -406,7 +429,7 @@ class Search(Rounds):
             maxima[0].run,
             tuple(maxima),
             self.starts_run,
-            0.0 if exact else chance_by_looks(maxima, self.looks),
+            0.0 if exact or self.clear else chance_by_looks(maxima, self.looks),
             self.moves,
             self.accepted,
             tuple(self.levels),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
+from mixreg.estimators.lean import lean
 from mixreg.estimators.loop import Run, iterate
 from mixreg.exact.thresholds import PROMISING
 from mixreg.mixture.parameters import Parameters
@@ -96,7 +97,9 @@ class Rounds(Account):
         cold = np.array([kind == "labels" for kind in kinds])
         stacks = [starts.take(cold)] if cold.any() else []
         if not cold.all():
-            common = self.runs(course, EM(mixture.common()), starts.take(~cold), ANNEAL)
+            common = self.runs(
+                course, lean(EM(mixture.common()), course.source), starts.take(~cold), ANNEAL
+            )
             self.pay(course, common)
             exact = certify(course, common) if certifies else None
             if exact is not None:
@@ -165,7 +168,8 @@ class Rounds(Account):
             else:
                 kinds = ["random"] if self.subspace is None else ["subspace", "random"]
                 _, starts = make_starts(course, 2 * ROUND * kinds, self.subspace, self.rng)
-            fits = self.runs(course, EM(course.mixture.common()), starts, ANNEAL_LONG)
+            em = lean(EM(course.mixture.common()), course.source)
+            fits = self.runs(course, em, starts, ANNEAL_LONG)
             self.pay(course, fits)
             exact = certify(course, fits)
             if exact is not None:

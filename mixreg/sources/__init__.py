@@ -1,7 +1,7 @@
 """Where rows live, and the one sweep over them."""
 
 from mixreg.sources.base import AtHand, OneBlock, Source, Swept, Told, per_unit, sweep, unit_weights
-from mixreg.sources.memory import MemorySource, in_memory
+from mixreg.sources.memory import MemorySource, in_memory, wide_block
 from mixreg.sources.one_block import of_block
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "per_unit",
     "sweep",
     "unit_weights",
+    "wide_block",
 ]

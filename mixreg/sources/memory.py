@@ -240,6 +240,11 @@ def with_repeats(source: MemorySource) -> MemorySource:
 # the rows of the fit share so many bytes: on 54,000 rows of 9 columns, 19 MB of them, eight runs
 # of the search take half the time.
 KEPT_BYTES = 70_000_000
+# Regressors from which on linear fits go without: EM's steps are then made of products of rows
+# with coefficients (`python -m benchmarks imbalanced`).
+LEAN_PRODUCTS = 60
+# Values of these that may lie in memory once more.
+MOST_VALUES = 30_000_000
 
 
 def room_for_pairs(source: MemorySource) -> float:
@@ -262,6 +267,7 @@ def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
     products = source.units if gram else source.rows
     entries = pair_spans(source.owners or (0,) * p)[-1].stop
     large = products * entries * 8 > room_for_pairs(source)
+    large |= linear and not gram and p >= LEAN_PRODUCTS
     if large and not (gram and condensing_pays(source)):
         return BlockSource(source.as_held())
     if not gram:
@@ -282,3 +288,17 @@ def condensed(source: MemorySource, linear: bool = True) -> BlockSource:
             rounding=hidden,
         )
     )
+
+
+def wide_block(source: Any) -> Block | None:
+    """All rows of many regressors in arrays, if they are in memory; None if not, or if few."""
+    if not isinstance(source, MemorySource | BlockSource):
+        return None
+    held = source.held if isinstance(source, BlockSource) else source
+    if isinstance(held, GramBlock) or held.owners is not None:
+        return None
+    rows, p = held.x.shape
+    if p < LEAN_PRODUCTS or rows * p > MOST_VALUES:
+        return None
+    block = source.block if isinstance(source, BlockSource) else source.as_block()
+    return replace(block, pairs=None) if isinstance(block, Block) else None
