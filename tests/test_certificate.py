@@ -234,8 +234,9 @@ def test_an_absent_term_is_not_undetermined():
 # Reasons
 
 
-def note(formula, k=2, **columns):
-    res = MixReg.from_formula(formula, pd.DataFrame(columns), k=k).fit()
+def note(formula, k=2, variance_ratio=1e-4, **columns):
+    data = pd.DataFrame(columns)
+    res = MixReg.from_formula(formula, data, k=k, variance_ratio=variance_ratio).fit()
     return res, " ".join(str(res.summary()).split())
 
 
@@ -255,7 +256,9 @@ def test_a_component_at_one_value_of_a_lattice():
     rng = np.random.default_rng(0)
     x = rng.standard_normal(400)
     y = np.where(rng.random(400) < 0.4, 4.0, 2.0 * rng.integers(0, 6, 400))
-    res, text = note("y ~ x", y=y, x=x)
+    res, _ = note("y ~ x", y=y, x=x)
+    assert not res.solution.binds
+    res, text = note("y ~ x", variance_ratio=1e-5, y=y, x=x)
     assert res.solution.binds
     share = (y == 4).mean()
     assert "values of y are 2 apart" in text
@@ -266,10 +269,15 @@ def test_a_component_on_a_lattice_of_regressors():
     rng = np.random.default_rng(0)
     a, b = rng.integers(1, 8, (2, 400))
     y = np.where(rng.random(400) < 0.4, a + b - 1, rng.integers(1, 15, 400))
-    res, text = note("y ~ a + b", y=y, a=a, b=b)
+    res, text = note("y ~ a + b", variance_ratio=1e-5, y=y, a=a, b=b)
     assert res.solution.binds
     assert "values of y are 1 apart" in text
     assert "follows regressors on a lattice" in text
+    # Unless that is asked for, no component is narrower than values are apart.
+    res, text = note("y ~ a + b", y=y, a=a, b=b)
+    assert not res.solution.binds
+    assert len(res.solution.narrow) == 1
+    assert "would live on tied values alone" in text
 
 
 def test_an_exact_fit_on_a_lattice_says_so():

@@ -234,7 +234,7 @@ def test_every_move_goes_through(course):
     for j, i in mixture.absent:
         assert_array_equal(stack.coef[j, :, i], 0.0)
     assert stack.gating.shape[0] == fit.params.gating.shape[0]
-    for end in race(course, stack, fit.objective, warm=10):
+    for end in race(course, stack, [fit], warm=10):
         assert np.isfinite(end.objective)
         posterior = source.sweep(Posterior(mixture), end.params).join()
         known = source.block.known

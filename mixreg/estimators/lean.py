@@ -86,6 +86,11 @@ class LeanEM:
     left: float = LEFT
 
     @property
+    def mixture(self) -> Mixture:
+        """What is fitted."""
+        return self.em.mixture
+
+    @property
     def monotone(self) -> bool:
         """The log-likelihood never falls."""
         return True

@@ -217,7 +217,7 @@ def _until_it_crawls(
     fit: Run | None = None
     while True:
         at, left = (start, control) if fit is None else (fit.params, _left(control, fit))
-        each = EM_STEPS if wide_block(data) is None else WIDE_STEPS
+        each = EM_STEPS if wide_block(source) is None else WIDE_STEPS
         some = replace(left, max_iter=min(each, left.max_iter))
         more = iterate(source, em, at.stacked(), some, progress)[0]
         fit = more if fit is None else joined(fit, more)

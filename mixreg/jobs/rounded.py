@@ -97,7 +97,9 @@ class TakeHidden:
 
     def __call__(self, block: Block, params: Parameters) -> HiddenSums:
         """Process one block."""
-        resp = weighted(block, Seen.by(self.mixture, block, params).posterior[: params.k])
+        # Whose a row is, by the density.
+        bare = replace(block, rounding=None)
+        resp = weighted(block, Seen.by(self.mixture, bare, params).posterior[: params.k])
         found = []
         for family, (_, own) in zip(self.mixture.family.parts, block.responses(), strict=True):
             hidden = family.hidden_dispersion(own)
@@ -128,6 +130,9 @@ def at_the_density(
     """
     near = replace(control, near=True)
     plain = run_em(source, mixture, fit.params, near, progress)
+    if plain.reason == "exact":
+        # Every row lies on a component: that is no matter of ties.
+        return joined(fit, plain), ()
     if narrow := narrow_components(grained, mixture, plain.params):
         return fit, narrow
     return joined(fit, plain), ()
