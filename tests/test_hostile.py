@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot
 import numpy as np
 import pandas as pd
 import pytest
@@ -404,7 +406,6 @@ def test_a_cell_of_many_digits_is_read_at_once(data):
 
 
 def test_every_plot_is_saved(fit, data):
-    matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     names = ("plot", "components", "coefficients", "posterior", "search", "residuals", "tensor")
     made = [getattr(fit, f"plot_{n}" if n != "plot" else n)() for n in names]
