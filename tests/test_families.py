@@ -18,7 +18,7 @@ from mixreg.errors import ConvergenceWarning, InputError
 from mixreg.families import Binomial, Family, NegativeBinomial, Poisson, make_family
 from mixreg.families.links import logistic
 from mixreg.families.rising import LARGE, rising_sums
-from mixreg.families.statistics import cross_sums
+from mixreg.families.statistics import RIDGE, cross_sums, scoring_step
 from mixreg.metrics import adjusted_rand_index
 from mixreg.mixture.parameters import Parameters
 from mixreg.sources.block import Block
@@ -785,3 +785,22 @@ def test_draws_that_have_no_mean_are_told():
     with pytest.warns(UserWarning, match="rows have no mean in the component") as told:
         drawn = res.simulate(3)
     assert str(drawn["y"].isna().sum()) == str(told[0].message).split()[0]
+
+
+@pytest.mark.parametrize("shared", [0, 1])
+def test_a_step_is_found_where_the_ridge_is_lost_in_rounding(shared):
+    one_row = np.array([[900.0, 1200.0], [1200.0, 1600.0]])  # (30, 40) times itself
+    rows = np.array([one_row, np.eye(2)]) if not shared else one_row[None]
+    score = rows @ [3.0, 4.0]
+    step = scoring_step(rows, score, np.array(RIDGE), shared)
+    assert_allclose(np.einsum("kpq,kq->kp", rows, step), score, rtol=1e-3)
+
+
+def test_groups_of_one_row_with_many_counts_are_fitted():
+    rng = np.random.default_rng(11)
+    person = np.repeat(np.arange(150), rng.integers(1, 6, 150))
+    x, days = rng.normal(size=len(person)), rng.uniform(0.5, 3, len(person))
+    eta = np.where(person < 75, 1 + 0.8 * x, 0.2 - 0.5 * x)
+    data = pd.DataFrame({"y": rng.poisson(days * np.exp(eta)), "x": x, "days": days, "id": person})
+    model = MixReg.from_formula("y ~ x", data, k=2, family="poisson", groups="id", exposure="days")
+    assert_allclose(model.fit().coefficients.loc["x"], [0.8, -0.5], atol=0.1)

@@ -12,6 +12,7 @@ import sys
 import time
 import zipfile
 
+import cloudpickle
 import joblib
 import numpy as np
 import pandas as pd
@@ -791,7 +792,6 @@ def test_members_missing(small):
 
 
 def test_cloudpickle_takes_lambdas_too(data):
-    cloudpickle = pytest.importorskip("cloudpickle")
     square = lambda values: values**2  # noqa: E731
     res = MixReg.from_formula("y ~ x + square(x)", data, k=2).fit(n_init=1)
     is_same(pickle.loads(cloudpickle.dumps(res)), res, data.iloc[:20])

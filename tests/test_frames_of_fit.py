@@ -5,6 +5,7 @@ from dataclasses import fields, is_dataclass
 import marginaleffects as marginal
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
@@ -470,7 +471,6 @@ def test_known_customers_have_means_and_no_errors(fits, method):
 
 
 def test_columns_of_other_libraries_go_beside_new_rows(fits):
-    pl = pytest.importorskip("polars")
     res, rows = fits["offset"], DATA.drop(columns="w")
     found = res.get_prediction(rows, offset=pl.Series(DATA["w"].to_numpy()))
     assert_allclose(found.predicted_mean, res.predict(DATA))

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import matplotlib
+import matplotlib.pyplot
 import numpy as np
 import pandas as pd
 import pytest
@@ -65,9 +67,23 @@ def test_a_case_that_takes_too_much_is_told():
     assert hostile.one(leak).end == "leaked"
 
 
+# Python's own limit of calls within calls, and the one that importing PyMC sets.
+@pytest.fixture(params=[1_000, 10_000])
+def recursion_limit(request):
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(request.param)
+    yield request.param
+    sys.setrecursionlimit(before)
+
+
+def deep_in_calls(calls, act):
+    return act() if calls == 0 else deep_in_calls(calls - 1, act)
+
+
 # Terms
 
 
+@pytest.mark.usefixtures("recursion_limit")
 @pytest.mark.parametrize(
     ("formula", "match"),
     [
@@ -77,7 +93,11 @@ def test_a_case_that_takes_too_much_is_told():
         ("*".join(["(a + b + c)"] * 7) + " ~ x", "terms once"),
         ("y ~ {0} - ({0})".format(" * ".join(f"v{i}" for i in range(12))), "steps to expand"),
         ("y ~ " + "v1 + " * 900 + "v2", "more terms than patsy can read"),
+        ("y ~ " + "v1 + " * 401 + "v2", "more terms than patsy can read"),
         ("y ~ " + "+" * 900 + "v2", "nested too deeply"),
+        ("y ~ " + "(" * 201 + "v2" + ")" * 201, "nested too deeply"),
+        ("y ~ I(" + "-" * 700 + "v2)", "nested too deeply"),
+        ("y ~ I(" + "v1 + " * 700 + "v2)", "nested too deeply"),
         ("y ~ " + "v" * 250_000, "has 250,004 characters"),
         ("y ~ x\x00", "cannot be read"),
     ],
@@ -104,6 +124,22 @@ def test_formulas_that_take_too_much_to_expand(formula, match):
 )
 def test_formulas_of_users_are_expanded(formula, terms):
     assert len(described(formula).rhs_termlist) == terms <= MOST_TERMS
+
+
+@pytest.mark.usefixtures("recursion_limit")
+@pytest.mark.parametrize(
+    ("formula", "calls"),
+    [
+        ("y ~ " + " + ".join(f"v{i}" for i in range(150)), 300),
+        ("y ~ " + " + ".join(f"v{i}" for i in range(390)), 10),
+        ("y ~ I(v1" + " + v1" * 600 + ")", 200),
+        ("y ~ " + "(" * 200 + "v1" + ")" * 200, 300),
+        ("y ~ Q('" + "(" * 300 + "')", 0),
+    ],
+    ids=["terms", "most terms", "sum", "brackets", "brackets of a name"],
+)
+def test_formulas_are_read_from_deep_in_calls(formula, calls):
+    assert deep_in_calls(calls, lambda: formula_names(formula))
 
 
 def test_long_sums_of_users_are_read(data):
@@ -370,7 +406,6 @@ def test_a_cell_of_many_digits_is_read_at_once(data):
 
 
 def test_every_plot_is_saved(fit, data):
-    matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     names = ("plot", "components", "coefficients", "posterior", "search", "residuals", "tensor")
     made = [getattr(fit, f"plot_{n}" if n != "plot" else n)() for n in names]

@@ -2,6 +2,8 @@
 
 from functools import cache
 
+import duckdb
+import matplotlib.pyplot as pyplot
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,8 +17,6 @@ from mixreg import InputError, InputWarning, MixReg
 from mixreg.report.beside import places
 
 CUSTOMERS, BOUGHT = 200, 80
-pyplot = pytest.importorskip("matplotlib.pyplot")
-duckdb = pytest.importorskip("duckdb")
 
 
 @cache

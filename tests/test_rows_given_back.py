@@ -1,5 +1,6 @@
 """Fits whose rows are gone, from files, and rows that are given back to them."""
 
+import matplotlib.pyplot as pyplot
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,8 +11,6 @@ import mixreg
 from mixreg import InputError, InputWarning, MixReg
 from mixreg.report.given_rows import on_own_rows
 from tests.test_files import KINDS, table
-
-pyplot = pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import io
 import math
 import re
-import tokenize
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -19,7 +17,16 @@ from patsy.parse_formula import parse_formula
 
 from mixreg.errors import InputError, InputWarning, warn
 from mixreg.table import frames
-from mixreg.table.cost import MOST_COLUMNS, columns_of, described, parsed, pieces, shown
+from mixreg.table.cost import (
+    MOST_COLUMNS,
+    columns_of,
+    described,
+    is_too_deep,
+    parsed,
+    pieces,
+    shown,
+    tokens,
+)
 from mixreg.table.functions import NUMPY
 
 Array = NDArray[np.float64]
@@ -75,20 +82,25 @@ def names_in(code: str) -> set[str]:
         try:
             ast.parse(code, mode="eval")
         except (RecursionError, MemoryError) as error:
-            deep = parse_error(RecursionError())
-            raise InputError(f"the formula has {shown(code)}: {deep}") from error
+            raise _too_deep(code) from error
         except (SyntaxError, ValueError):
             pass
         raise _not_python(code)
+    if is_too_deep(tree):
+        raise _too_deep(code)
     try:
         list(_uses(tree, VALUE, False))
-    except RecursionError as error:
-        raise InputError(f"the formula has {shown(code)}: {parse_error(error)}") from error
+    except RecursionError as error:  # who calls is deep in calls already
+        raise _too_deep(code) from error
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
             names |= {str(a.value) for a in node.args if isinstance(a, ast.Constant)}
     return names
+
+
+def _too_deep(code: str) -> InputError:
+    return InputError(f"the formula has {shown(code)}: {parse_error(RecursionError())}")
 
 
 def _not_python(code: str) -> InputError:
@@ -257,35 +269,24 @@ def refuse_signs(argument: str, formula: str) -> None:
     """
     calls: list[bool] = []
     last = ""
-    tokens = _tokens(formula)
-    for at, sign in enumerate(tokens):
+    signs = tokens(formula)
+    for at, sign in enumerate(signs):
         if sign in ("(", "["):
             calls.append(bool(re.match(r"\w", last)))
         elif sign in (")", "]") and calls:
             calls.pop()
-        after = tokens[at + 1] if at + 1 < len(tokens) else ""
+        after = signs[at + 1] if at + 1 < len(signs) else ""
         if sign in SIGNS:
             left = last if re.match(r"\w", last) else "x"
             how = SIGNS[sign].format(left=left, right=after if re.match(r"\w", after) else "2")
             raise InputError(f"{argument} {formula!r} has '{sign}', which is {how}")
         if sign == "|" and not any(calls):
-            name = next((each for each in tokens[at + 1 :] if re.match(r"\w", each)), "column")
+            name = next((each for each in signs[at + 1 :] if re.match(r"\w", each)), "column")
             raise InputError(
                 f"{argument} {formula!r} has '|', which formulas here do not know; name the "
                 f"groups by groups={name!r}. For an elementwise or, write I(a | b)"
             )
         last = sign
-
-
-def _tokens(formula: str) -> list[str]:
-    """Names, numbers, texts and signs of a formula; those that can be read."""
-    found = []
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(formula).readline):
-            found.append(token.string)
-    except (tokenize.TokenError, SyntaxError):  # who reads it next says what is wrong
-        pass
-    return [each for each in found if each.strip()]
 
 
 def formula_names(formula: str) -> tuple[set[str], set[str]]:

@@ -8,8 +8,10 @@ patsy's parse tree, and columns and whole numbers on Python's.
 from __future__ import annotations
 
 import ast
+import io
 import math
-from collections.abc import Callable, Iterator, Mapping
+import tokenize
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +26,10 @@ from mixreg.errors import InputError
 LONGEST_FORMULA, LONGEST = 200_000, 10_000
 # Levels of brackets in one piece, for formulas of files and of the command line.
 DEEPEST = 100
+# Levels of any formula: of brackets, as many as Python's tokenizer reads from 3.12 on; of terms,
+# each of which takes patsy two calls; and of the code of a piece. Python's own limit of 1,000
+# calls has room for them, but does not stand in for them: PyMC raises it to 10,000.
+MOST_BRACKETS, DEEPEST_TERMS, DEEPEST_CODE = 200, 400, 650
 # Terms after products and powers are expanded, and factors of one term: patsy looks at all
 # subsets of a term's categories.
 MOST_TERMS, MOST_FACTORS = 5_000, 12
@@ -65,6 +71,8 @@ def described(formula: str) -> patsy.ModelDesc:
             f"the formula has {len(formula):,} characters; it may have up to {LONGEST_FORMULA:,}. "
             "Give the columns as arrays, as in MixReg(endog, exog, k=3)"
         )
+    if _bracket_levels(formula) > MOST_BRACKETS:
+        raise _too_deep()
     try:
         tree = parse_formula(formula)
     except (AssertionError, IndexError, SyntaxError, ValueError) as error:
@@ -75,6 +83,8 @@ def described(formula: str) -> patsy.ModelDesc:
             f"formula {shown(formula)} cannot be read; check its quotes, brackets and signs"
         ) from error
     _check_expansion(tree)
+    if _is_deeper(tree, DEEPEST_TERMS, lambda node: node.args):
+        raise _too_deep()
     try:
         return _deeper(FRAMES, lambda: patsy.ModelDesc.from_formula(formula))
     except RecursionError:
@@ -86,6 +96,39 @@ def _too_deep() -> InputError:
         "the formula is nested too deeply, or joins more terms than patsy can read (about "
         "400). Give the columns as arrays, as in MixReg(endog, exog, k=3)"
     )
+
+
+def tokens(formula: str) -> list[str]:
+    """Names, numbers, texts and signs of a formula; those that can be read."""
+    found = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(formula).readline):
+            found.append(token.string)
+    except (tokenize.TokenError, SyntaxError):  # who reads it next says what is wrong
+        pass
+    return [each for each in found if each.strip()]
+
+
+def _bracket_levels(formula: str) -> int:
+    """Brackets that are open at once, at most; those in texts are not counted."""
+    level = most = 0
+    for token in tokens(formula):
+        level += (token in ("(", "[", "{")) - (token in (")", "]", "}"))
+        most = max(most, level)
+    return most
+
+
+def is_too_deep(tree: ast.AST) -> bool:
+    """Whether a piece of a formula is nested more deeply than it may be."""
+    return _is_deeper(tree, DEEPEST_CODE, ast.iter_child_nodes)
+
+
+def _is_deeper(tree: Any, most: int, parts: Callable[[Any], Iterable[Any]]) -> bool:
+    """Whether a tree has more levels than `most`; looked at level by level, without recursion."""
+    level = [tree]
+    for _ in range(most):
+        level = [part for node in level for part in parts(node)]
+    return bool(level)
 
 
 def _deeper(frames: int, call: Callable[[], Any]) -> Any:
