@@ -81,7 +81,9 @@ def test_the_criterion_chooses(chosen, criterion):
 def test_chances_and_warnings_are_text(chosen):
     assert chosen.table.loc[1, "better"] == "-"
     assert re.fullmatch(r"\d+\.\d%", chosen.table.loc[2, "better"])
-    short = select_k(FORMULA, lines(300, noise=1.0), k=[3], max_iter=1, n_init=1, n_jobs=1)
+    short = select_k(
+        FORMULA, lines(300, noise=1.0), k=[3], max_iter=1, n_init=1, init="random", n_jobs=1
+    )
     assert "not converged; raise max_iter" in short.table.loc[3, "warnings"]
     assert "k=3: not converged" in str(short)
 
