@@ -1,6 +1,6 @@
 """Print the figures: `python -m benchmarks KIND`.
 
-`hostile`, `search` and `scale` have options of their own.
+`hostile`, `search`, `scale` and `torture` have options of their own.
 
 Threads are left as the user has them; trials in parallel hold one each.
 """
@@ -23,6 +23,7 @@ from benchmarks import (
     scale,
     search,
     speed,
+    torture,
 )
 
 KINDS = [
@@ -37,12 +38,13 @@ KINDS = [
     "scale",
     "search",
     "speed",
+    "torture",
     "all",
 ]
 
 
 def main(arguments: list[str]) -> None:
-    own = {"hostile": hostile.main, "scale": scale.main, "search": search.main}
+    own = {"hostile": hostile.main, "scale": scale.main, "search": search.main, "torture": torture.main}
     if arguments and arguments[0] in own:
         own[arguments[0]](arguments[1:])
         return
@@ -112,6 +114,7 @@ def main(arguments: list[str]) -> None:
         hostile.main([])
         scale.main([])
         search.main([])
+        torture.main([])
 
 
 def posteriors(chosen: argparse.Namespace) -> None:

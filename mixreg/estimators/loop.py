@@ -26,6 +26,7 @@ StopReason = Literal[
     "resampled",
     "max_iter",
     "decreased",
+    "edge",
     "abandoned",
     "interrupted",
 ]
@@ -119,6 +120,8 @@ class Run:
         Number of updates made.
     settled : bool
         Whether the last step, too short to be checked by a pass, was taken too.
+    checked : Parameters or None
+        Where the last pass was made, if a step was taken from there.
     """
 
     params: Any
@@ -127,11 +130,12 @@ class Run:
     reason: StopReason
     n_iter: int
     settled: bool = False
+    checked: Any = None
 
     @property
     def converged(self) -> bool:
         """Whether the run ended by itself, at a stationary point."""
-        return self.reason in ("converged", "labels", "exact")
+        return self.reason in ("converged", "labels", "exact", "edge")
 
 
 def joined(first: Run, second: Run) -> Run:
@@ -194,7 +198,7 @@ def iterate(
                 at = (base if fell[i] else params).run(i)
                 fit = Run(at, float(history[-1]), history, reason, len(history) - 1)
                 if close is not None and reason == "converged" and not fell[i]:
-                    fit = replace(fit, params=close(sums, at), settled=True)
+                    fit = closed(source, estimator, fit, close(sums, at))
                 fits[run] = fit
         if progress is not None:
             progress(iteration, float(np.max(sums.objective)), params)
@@ -222,6 +226,19 @@ def iterate(
             if leaps is not None:
                 leaps.take(going)
     return [fits[run] for run in range(n_runs)]
+
+
+def closed(source: Swept, estimator: Estimator, fit: Run, after: Any) -> Run:
+    """A run after its last step, which a pass checks only where means have a range.
+
+    A step within rounding of the edge of the range leaves it.
+    """
+    mixture = getattr(estimator, "mixture", None)
+    if mixture is not None and mixture.family.ranged:
+        sums = estimator.sweep(source, 0, after.stacked())
+        if not sums.objective[0] >= fit.objective:
+            return replace(fit, settled=True)
+    return replace(fit, params=after, settled=True, checked=fit.params)
 
 
 def _stuck(sums: Sums, before: Sums, run: int) -> StopReason:

@@ -31,6 +31,7 @@ STOPPED = {
     "resampled": "samples used",
     "max_iter": "NOT converged",
     "decreased": "objective fell",
+    "edge": "at the edge of means",
     "interrupted": "INTERRUPTED",
 }
 METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bayes"}

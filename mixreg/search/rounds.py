@@ -13,7 +13,7 @@ from mixreg.estimators.loop import Run, iterate
 from mixreg.exact.thresholds import PROMISING
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.account import Account
-from mixreg.search.candidates import bred, feasible, make_starts, numbered
+from mixreg.search.candidates import bred, make_starts, numbered
 from mixreg.search.constants import (
     ANNEAL,
     ANNEAL_LONG,
@@ -27,6 +27,7 @@ from mixreg.search.constants import (
     POWER_STEPS,
     ROUND,
 )
+from mixreg.search.ranges import feasible
 from mixreg.search.course import Course
 from mixreg.search.moments import TakeDeviations, deviation_subspace
 from mixreg.search.record import Maximum

@@ -120,6 +120,9 @@ class Whitening:
         Standard concomitants are z @ gate.
     columns : (p,) int array or None
         With several responses, which of them each regressor belongs to.
+    safe : (p,) array or None
+        Coefficients under which every row has a mean, well within its range, where links lead
+        out of it.
     """
 
     basis: Array
@@ -133,6 +136,7 @@ class Whitening:
     dispersion: Any = 1.0
     gate: Array | None = None
     columns: NDArray[np.intp] | None = None
+    safe: Array | None = None
 
     @property
     def has_constant(self) -> bool:
