@@ -44,7 +44,12 @@ KINDS = [
 
 
 def main(arguments: list[str]) -> None:
-    own = {"hostile": hostile.main, "scale": scale.main, "search": search.main, "torture": torture.main}
+    own = {
+        "hostile": hostile.main,
+        "scale": scale.main,
+        "search": search.main,
+        "torture": torture.main,
+    }
     if arguments and arguments[0] in own:
         own[arguments[0]](arguments[1:])
         return

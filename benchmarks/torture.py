@@ -99,7 +99,10 @@ def make(seed: list[int]) -> Case:
     rng = np.random.default_rng(seed)
     family = str(rng.choice(FAMILIES, p=[0.25, 0.2, 0.13, 0.22, 0.14, 0.06]))
     link = str(rng.choice(links_of(family)))
-    n, k = int(rng.choice(ROWS, p=ROW_ODDS)), int(rng.choice([1, 2, 3, 5], p=[0.3, 0.45, 0.2, 0.05]))
+    n, k = (
+        int(rng.choice(ROWS, p=ROW_ODDS)),
+        int(rng.choice([1, 2, 3, 5], p=[0.3, 0.45, 0.2, 0.05])),
+    )
     data = pd.DataFrame(index=range(n))
     terms = []
     for number in range(int(rng.choice([0, 1, 2, 4], p=[0.1, 0.4, 0.35, 0.15]))):
@@ -281,7 +284,7 @@ def choices(
     first = rng.random() < 0.2
     place = data.groupby("task").cumcount()
     drawn = rng.integers(0, size, n)[data.task]
-    data["y"] = (place == (0 if first else drawn % data.groupby("task").task.transform("size")))
+    data["y"] = place == (0 if first else drawn % data.groupby("task").task.transform("size"))
     data["y"] = data.y.astype(int)
     model |= {"choice_set": "task"}
     if rng.random() < 0.6:
@@ -366,7 +369,7 @@ def one(case: Case) -> Outcome:
     if seconds > SECONDS:
         wrong.append(f"{seconds:.0f} seconds")
     foreign = {
-        f"{each.category.__name__}: {each.message} ({each.filename.split('/mixreg/')[-1]}:{each.lineno})"
+        f"{each.category.__name__}: {each.message} ({_short(each.filename)}:{each.lineno})"
         for each in told
         if not issubclass(each.category, OURS)
     }
@@ -374,7 +377,11 @@ def one(case: Case) -> Outcome:
 
 
 def _place(frame: Any) -> str:
-    return f"{frame.filename.split('/mixreg/')[-1]}:{frame.lineno} in {frame.name}"
+    return f"{_short(frame.filename)}:{frame.lineno} in {frame.name}"
+
+
+def _short(path: str) -> str:
+    return path.split("/mixreg/")[-1]
 
 
 @contextmanager

@@ -17,6 +17,32 @@ from mixreg.families.rows import Rows
 Array = NDArray[np.float64]
 
 
+# Shapes from which series are exact, and differences of large numbers are not.
+LARGE = 1e3
+
+
+def stirling(shape: Array) -> tuple[Array, Array, Array]:
+    """What is left of the gamma function and its derivatives beside logarithms.
+
+    Returns
+    -------
+    three arrays
+        Of a shape s: s log(s) - s - gammaln(s), log(s) - digamma(s), and
+        s^2 trigamma(s) - s.
+    """
+    small, one = np.minimum(shape, LARGE), 1 / shape
+    large = shape > LARGE
+    return (
+        np.where(
+            large,
+            0.5 * np.log(shape / (2 * np.pi)) - one / 12 + one**3 / 360,
+            small * np.log(small) - small - gammaln(small),
+        ),
+        np.where(large, one / 2 + one**2 / 12 - one**4 / 120, np.log(small) - digamma(small)),
+        np.where(large, 0.5 + one / 6 - one**3 / 30, small * (small * polygamma(1, small) - 1)),
+    )
+
+
 @register
 @dataclass(frozen=True)
 class Gamma(ExponentialFamily):
@@ -42,6 +68,8 @@ class Gamma(ExponentialFamily):
     dispersion_name: ClassVar[str | None] = "scale"
     least: ClassVar[float] = 0.0
     collapses: ClassVar[bool] = True
+    # Unitless: responses that the means meet to five digits are met exactly, as far as sums tell.
+    scale_range: ClassVar[tuple[float, float]] = (1e-10, 1e300)
     # Logarithms cost most, in a stack as much as alone (randhie_costs of the benchmark).
     stack_gain: ClassVar[float | None] = 1.6
 
@@ -56,8 +84,9 @@ class Gamma(ExponentialFamily):
     def density(self, rows: Rows) -> Array:
         """Log density of each row."""
         shape, ratio = 1 / rows.dispersion, rows.y / rows.mu
-        density = shape * (np.log(shape * ratio) - ratio) - gammaln(shape)
-        return np.asarray(density - np.log(rows.y))
+        density = shape * (np.log(ratio) - ratio + 1)
+        density += stirling(shape)[0] - np.log(rows.y)
+        return np.asarray(density)
 
     def inside_graph(self, pt: Any, rows: Rows) -> Any:
         """`density` as a PyTensor graph."""
@@ -67,7 +96,7 @@ class Gamma(ExponentialFamily):
     def _gain(self, rows: Rows) -> Array:
         """Derivative of the log density in the shape."""
         shape, ratio = 1 / rows.dispersion, rows.y / rows.mu
-        return np.asarray(np.log(shape * ratio) - ratio + 1 - digamma(shape))
+        return np.asarray(np.log(ratio) - ratio + 1 + stirling(shape)[1])
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in the log scale."""
@@ -79,7 +108,7 @@ class Gamma(ExponentialFamily):
         """Minus the second derivative in the log scale."""
         rows, out = self.inside(rows)
         shape = 1 / rows.dispersion
-        found = shape * shape * polygamma(1, shape) - shape - shape * self._gain(rows)
+        found = stirling(shape)[2] - shape * self._gain(rows)
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def cross_curvature(self, rows: Rows) -> Array:

@@ -17,6 +17,9 @@ from mixreg.mixture.parameters import Parameters
 
 Array = NDArray[np.float64]
 
+# Residuals below this share of a response are not told from zero.
+LEAST_GAP = 1e-9
+
 
 @dataclass(frozen=True)
 class GaussianLink(ExponentialFamily):
@@ -63,10 +66,18 @@ class GaussianLink(ExponentialFamily):
 
     def density(self, rows: Rows) -> Array:
         """Log density of each row."""
-        gap = rows.y - rows.mu
-        return np.asarray(
-            -0.5 * (np.log(2 * np.pi * rows.dispersion) + gap * gap / rows.dispersion)
-        )
+        squares = self._squares(rows)
+        return np.asarray(-0.5 * (np.log(2 * np.pi * rows.dispersion) + squares / rows.dispersion))
+
+    def _squares(self, rows: Rows) -> Array:
+        """Squared residuals; below rounding of the response none is told from zero.
+
+        Without that a component on rows that its means meet has a variance of rounding errors,
+        and no likelihood that could be found again.
+        """
+        gap = np.maximum(np.abs(rows.y - rows.mu), LEAST_GAP * np.abs(rows.y))
+        gap *= gap
+        return np.asarray(gap)
 
     def inside_graph(self, pt: Any, rows: Rows) -> Any:
         """`density` as a PyTensor graph."""
@@ -80,13 +91,13 @@ class GaussianLink(ExponentialFamily):
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in the log variance."""
         rows, out = self.inside(rows)
-        found = 0.5 * ((rows.y - rows.mu) ** 2 / rows.dispersion - 1)
+        found = 0.5 * (self._squares(rows) / rows.dispersion - 1)
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def scale_curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in the log variance."""
         rows, out = self.inside(rows)
-        found = 0.5 * (rows.y - rows.mu) ** 2 / rows.dispersion
+        found = 0.5 * self._squares(rows) / rows.dispersion
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def cross_curvature(self, rows: Rows) -> Array:

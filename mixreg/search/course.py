@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -114,6 +114,17 @@ def first_responses(source: Source, rows: int) -> Array:
     return np.concatenate(found, axis=1)[:, :rows]
 
 
+def sturdy(run: Callable[[Parameters], list[Run]], stack: Parameters) -> list[Run]:
+    """Run a stack; a start that breaks the arithmetic is left behind, and counts as a start."""
+    try:
+        return run(stack)
+    except np.linalg.LinAlgError:
+        count = stack.coef.shape[1]
+        if count > 1:
+            return [sturdy(run, stack.run(i).stacked())[0] for i in range(count)]
+        return [Run(stack.run(0), -np.inf, np.array([-np.inf]), "abandoned", 0)]
+
+
 def race(
     course: Course,
     stack: Parameters,
@@ -122,6 +133,8 @@ def race(
     progress: Progress | None = None,
 ) -> list[Run]:
     """Run EM to the end from every start that may still reach the best.
+
+    Starts on which the arithmetic breaks are left behind.
 
     Parameters
     ----------
@@ -137,14 +150,15 @@ def race(
     # On a lattice no pace foretells where a run will end.
     warm = warm + TO_THE_END if course.lattice else warm
     first = Control(warm, TOLERANCE, leaps=True)
-    fits = iterate(course.source, EM(course.mixture), stack, first, progress)
+    em = EM(course.mixture)
+    fits = sturdy(lambda some: iterate(course.source, em, some, first, progress), stack)
     going = [i for i, fit in enumerate(fits) if fit.reason == "max_iter"]
     if going and not course.lattice:
         best = max(height, *(fit.objective for fit in fits), -np.inf)
         stack = Parameters.concatenate([fits[i].params.stacked() for i in going])
         control = Control(TO_THE_END, TOLERANCE, leaps=True)
         racing = RacingEM(course.mixture, height=best)
-        ends = iterate(course.source, racing, stack, control, progress)
+        ends = sturdy(lambda some: iterate(course.source, racing, some, control, progress), stack)
         for i, end in zip(going, ends, strict=True):
             fits[i] = joined(fits[i], end)
     return fits

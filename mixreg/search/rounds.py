@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.errors import InputError
 from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
 from mixreg.estimators.loop import Run, iterate
@@ -27,9 +28,9 @@ from mixreg.search.constants import (
     POWER_STEPS,
     ROUND,
 )
-from mixreg.search.ranges import feasible
 from mixreg.search.course import Course
 from mixreg.search.moments import TakeDeviations, deviation_subspace
+from mixreg.search.ranges import feasible
 from mixreg.search.record import Maximum
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import Swept
@@ -105,6 +106,11 @@ class Rounds(Account):
             stacks.append(stack_of(common))
         order = [*np.flatnonzero(cold), *np.flatnonzero(~cold)]
         fits = self.race(course, Parameters.concatenate(stacks), there)
+        if not there and all(fit.reason == "abandoned" for fit in fits):
+            raise InputError(
+                "no start led anywhere, because the numbers are too extreme for the model; look "
+                "for extreme values in the data, rescale columns, or use a smaller k"
+            )
         self.rounds += 1
         self.starts_run += len(kinds) - max(0, kinds.count("tensor") - 1)
         if not self.budget:
