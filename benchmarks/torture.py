@@ -46,8 +46,9 @@ COLUMNS = (
 )
 # What becomes of the response.
 RESPONSES = (
-    *("plain", "plain", "plain", "same", "zeros", "one_odd", "rounded", "exact"),
-    *("wild", "separated", "inflated", "large", "small"),
+    *("plain", "plain", "plain", "plain", "plain", "plain", "one_odd", "one_odd", "rounded"),
+    *("rounded", "exact", "exact", "wild", "wild", "separated", "separated", "inflated"),
+    *("inflated", "large", "large", "small", "small", "same", "zeros"),
 )
 
 
@@ -227,7 +228,7 @@ def options(
     if rng.random() < 0.15:
         data["o"] = float(rng.choice([0.1, 1.0, 30.0])) * rng.standard_normal(n)
         model["offset"] = "o"
-    elif rng.random() < 0.12:
+    elif model["link"] == "log" and rng.random() < 0.2:
         data["e"] = np.exp(rng.standard_normal(n))
         model["exposure"] = "e"
     if k > 1 and rng.random() < 0.2:

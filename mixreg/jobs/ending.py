@@ -265,8 +265,8 @@ def finish(
     """
     asked = (method, tensors, record, revived, whitening, errors)
     solution = _finished(source, mixture, end, *asked)
-    fit, best = end.run, float(end.run.history[-1])
-    if method != "em" or solution.exact or not fell(best, solution.run.objective):
+    fit, best = end.run, float(end.run.history[-1]) if method == "em" else -np.finfo(float).max
+    if solution.exact or not fell(best, solution.run.objective):
         return solution
     checked = fit.params if fit.checked is None else fit.checked
     inside = checked.coef if whitening.safe is None else whitening.safe

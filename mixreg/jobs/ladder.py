@@ -132,9 +132,8 @@ def pooled_fit(
         return whitening
     one = Mixture(mixture.family)
     safe = whitening.linear.lift(np.zeros_like(whitening.pooled))
-    ranged = raw is not None and mixture.family.ranged
-    if ranged:
-        every = raw.standard(whitening)
+    every = None if raw is None or not mixture.family.ranged else raw.standard(whitening)
+    if every is not None:
         owners = whitening.standard_owners
         columns = [slice(None)] if owners is None else spans(owners)
         safe = safe_coefficients(every, one, safe, columns)
@@ -142,7 +141,7 @@ def pooled_fit(
     plain = sample.without("z", "known")
     fit = iterate(plain, EM(one), start.stacked(), Control(50, 1e-8))[0]
     pooled, spread = steady(fit.params.coef[0]), steady(fit.params.dispersion[0])
-    if ranged:
+    if every is not None:
         found = replace(fit.params, coef=pooled[None])
         pooled = feasible(every, one, found.stacked(), safe).run(0).coef[0]
         whitening = replace(whitening, safe=safe)

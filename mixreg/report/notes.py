@@ -288,9 +288,9 @@ def _search_notes(results: BaseResults) -> list[str]:
         notes.append("The fit did not converge; raise max_iter.")
     if fitted.reason == "edge":
         notes.append(
-            "Some means lie at the edge of what the link allows, as those of a category without "
-            "events do under an identity: the likelihood rises up to there, and standard errors "
-            "do not hold. A link that has means everywhere avoids it."
+            "Some means lie at the end of their range, as those of a category without events do "
+            "under an identity link: the likelihood rises up to there, and standard errors do not "
+            "hold. A link that has means everywhere avoids it."
         )
     if fitted.reason == "interrupted":
         notes.append(
