@@ -17,6 +17,8 @@ from mixreg.families.rows import Rows
 Array = NDArray[np.float64]
 
 
+# Dispersions below this are of responses so near to their means that logarithms round.
+NEAR = 1e-4
 # Shapes from which series are exact, and differences of large numbers are not.
 LARGE = 1e3
 
@@ -83,8 +85,8 @@ class Gamma(ExponentialFamily):
 
     def density(self, rows: Rows) -> Array:
         """Log density of each row."""
-        shape, ratio = 1 / rows.dispersion, rows.y / rows.mu
-        density = shape * (np.log(ratio) - ratio + 1)
+        shape = 1 / rows.dispersion
+        density = shape * self._misses(rows)
         density += stirling(shape)[0] - np.log(rows.y)
         return np.asarray(density)
 
@@ -95,8 +97,17 @@ class Gamma(ExponentialFamily):
 
     def _gain(self, rows: Rows) -> Array:
         """Derivative of the log density in the shape."""
-        shape, ratio = 1 / rows.dispersion, rows.y / rows.mu
-        return np.asarray(np.log(ratio) - ratio + 1 + stirling(shape)[1])
+        return np.asarray(self._misses(rows) + stirling(1 / rows.dispersion)[1])
+
+    def _misses(self, rows: Rows) -> Array:
+        """Value of log(r) - r + 1 for r = y / mean: 0 where the mean meets the response."""
+        ratio = rows.y / rows.mu
+        found = np.log(ratio) - ratio + 1
+        if rows.dispersion.min(initial=1.0) < NEAR:
+            gap = (rows.y - rows.mu) / rows.mu
+            near = np.abs(gap) < 0.1
+            np.copyto(found, np.log1p(np.where(near, gap, 0.0)) - gap, where=near)
+        return np.asarray(found)
 
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in the log scale."""

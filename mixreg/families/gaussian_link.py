@@ -110,7 +110,9 @@ class GaussianLink(ExponentialFamily):
 
     def surrogate_of(self, y: Array, trials: Array | None, size: float) -> Array:
         """`surrogate` of some rows; `size` is the mean absolute response of all rows."""
-        least = 0.1 * size if self.link_name in ("log", "inverse", "sqrt") else -np.inf
+        ranged = self.link_name in ("log", "inverse", "sqrt")
+        # A response of zeros has no size; any will do.
+        least = 0.1 * (size or 1.0) if ranged else -np.inf
         return self._link.link(np.maximum(y, least))
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
