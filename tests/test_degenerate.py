@@ -10,7 +10,7 @@ import pytest
 from benchmarks import torture
 from mixreg import ConvergenceWarning, InputError, InputWarning, InterpretationWarning, MixReg
 from mixreg.estimators.uncertainty import roots
-from mixreg.families import Gamma
+from mixreg.families import Gamma, Poisson
 from mixreg.families.gamma import stirling
 from mixreg.families.rows import Rows
 from mixreg.families.statistics import scoring_step
@@ -77,6 +77,8 @@ def test_the_last_step_does_not_leave_the_range_of_means():
     assert model.loglike(res.params) == pytest.approx(res.llf, rel=1e-9)
 
 
+# It may stop short of the edge, and says so.
+@pytest.mark.filterwarnings("ignore::mixreg.ConvergenceWarning")
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("link", ["identity", "sqrt"])
 def test_a_category_of_zeros_keeps_its_likelihood(seed, link):
@@ -136,14 +138,10 @@ def test_variational_bayes_ends_beside_an_offset(family, link, size):
 
 def test_coefficients_are_found_under_which_all_rows_have_a_mean():
     rng = np.random.default_rng(3)
-    X, y = rng.standard_normal((3000, 3)), rng.poisson(3, 3000).astype(float)
+    X, y = rng.standard_normal((3000, 3)), rng.poisson(3, 3000) + 0.0
     # Only along one direction, which no single regressor is, are all means positive.
     X[:, 2] = np.abs(X[:, 2]) + 0.2 - X[:, 0] + X[:, 1]
-    source = MemorySource(X, rng.poisson(3, 3000).astype(float))
-    family = MixReg(
-        source.block.y[:9], np.ones((9, 1)), 1, family="poisson", link="identity"
-    ).family
-    mixture = Mixture(family)
+    source, mixture = MemorySource(X, y), Mixture(Poisson(link="identity"))
     found = safe_coefficients(source, mixture, np.zeros(3), [slice(None)])
     assert not source.sweep(OutOfRange(mixture), found[None]).mask.any()
     start = Parameters.uniform(rng.standard_normal((2, 3)), 1.0).stacked()
@@ -182,7 +180,7 @@ def test_the_gamma_density_is_right_for_all_shapes():
     # By series of 40 digits: log s - digamma(s), and s^2 trigamma(s) - s.
     wanted = [
         [2.2985514, 0.2703628, 5.0058400e-4, 4.9958367e-4, 5.0000083e-6],
-        [1.1021758, 0.5797363, 0.5001668, 0.5001665, 0.5000017],
+        [0.8020828, 0.5797363, 0.5001668, 0.5001665, 0.5000017],
     ]
     found = stirling(shape)
     np.testing.assert_allclose(found[1], wanted[0], rtol=1e-6)
@@ -191,7 +189,7 @@ def test_the_gamma_density_is_right_for_all_shapes():
         np.testing.assert_allclose(one, other, rtol=1e-6)
     rows = Rows(np.ones(1), np.zeros((1, 1)), np.ones((1, 1)), np.array([[1e-9]]), None)
     exact = 0.5 * np.log(1e9 / (2 * np.pi))
-    assert Gamma().log_density(rows)[0, 0] == pytest.approx(exact, rel=1e-9)
+    assert Gamma(link="log").log_density(rows)[0, 0] == pytest.approx(exact, rel=1e-9)
 
 
 # Arithmetic that breaks

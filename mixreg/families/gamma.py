@@ -13,6 +13,7 @@ from mixreg.families.distribution import Tails
 from mixreg.families.exponential import ExponentialFamily
 from mixreg.families.registry import register
 from mixreg.families.rows import Rows
+from mixreg.mixture.parameters import Parameters
 
 Array = NDArray[np.float64]
 
@@ -125,6 +126,11 @@ class Gamma(ExponentialFamily):
     def cross_curvature(self, rows: Rows) -> Array:
         """Minus the mixed derivative: the score, which falls as the scale rises."""
         return self.score(rows)
+
+    def bound_binds(self, params: Parameters) -> bool:
+        """Whether the smallest dispersion sits at the bound, or at nothing at all."""
+        least = float(params.dispersion.min()) <= self.scale_range[0] * (1 + 1e-6)
+        return least or super().bound_binds(params)
 
     def saturated(self, y: Array, trials: Array | None) -> Array | float:
         """Up to a constant, the log density at the mean y."""
