@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ from mixreg import MixReg, errors
 from mixreg.families.registry import named
 
 CASES, SECONDS = 3_000, 20.0
+# Rows and starts of small cases, which tests run.
+FEW_ROWS, FEW_STARTS = 40, 2
 # Seconds after which a case is given up.
 PATIENCE = 60.0
 OURS = tuple(
@@ -95,15 +97,14 @@ class TooLongError(BaseException):
 # Cases
 
 
-def make(seed: list[int]) -> Case:
-    """A case, drawn from a seed."""
+def make(seed: list[int], small: bool = False) -> Case:
+    """A case, drawn from a seed; a small one has few rows and starts."""
     rng = np.random.default_rng(seed)
     family = str(rng.choice(FAMILIES, p=[0.25, 0.2, 0.13, 0.22, 0.14, 0.06]))
     link = str(rng.choice(links_of(family)))
-    n, k = (
-        int(rng.choice(ROWS, p=ROW_ODDS)),
-        int(rng.choice([1, 2, 3, 5], p=[0.3, 0.45, 0.2, 0.05])),
-    )
+    n = int(rng.choice(ROWS, p=ROW_ODDS))
+    n = min(n, FEW_ROWS) if small else n
+    k = int(rng.choice([1, 2, 3, 5], p=[0.3, 0.45, 0.2, 0.05]))
     data = pd.DataFrame(index=range(n))
     terms = []
     for number in range(int(rng.choice([0, 1, 2, 4], p=[0.1, 0.4, 0.35, 0.15]))):
@@ -114,7 +115,7 @@ def make(seed: list[int]) -> Case:
     if family != "choice":
         model["link"] = link
     if family == "choice":
-        return choices(seed, data, terms, model, rng)
+        return lightened(choices(seed, data, terms, model, rng), small)
     bare = bool(terms) and rng.random() < 0.12
     right = " + ".join((["0"] if bare else []) + terms) or "1"
     label = rng.integers(0, k, n)
@@ -123,7 +124,12 @@ def make(seed: list[int]) -> Case:
     formula: Any = f"{left} ~ {right}"
     if family in ("gaussian", "poisson") and rng.random() < 0.06:
         formula, model = beside(formula, right, data, model, rng)
-    return Case(seed, formula, data, model, fitted(model, rng))
+    return lightened(Case(seed, formula, data, model, fitted(model, rng)), small)
+
+
+def lightened(case: Case, small: bool) -> Case:
+    """The case with few starts, if it is to be small."""
+    return replace(case, fit={**case.fit, "n_init": FEW_STARTS}) if small else case
 
 
 def links_of(family: str) -> tuple[str, ...]:
@@ -401,26 +407,29 @@ def patience() -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def of_seed(seed: list[int]) -> Outcome:
+def of_seed(seed: list[int], small: bool = False) -> Outcome:
     """Make a case and see what becomes of it."""
-    return one(make(seed))
+    return one(make(seed, small))
 
 
-def outcomes(cases: int, seed: int, jobs: int, first: int = 0) -> Iterator[Outcome]:
+def outcomes(
+    cases: int, seed: int, jobs: int = 1, first: int = 0, small: bool = False
+) -> Iterator[Outcome]:
     """What becomes of so many cases, in order."""
     seeds = [[seed, number] for number in range(first, cases)]
+    made = partial(of_seed, small=small)
     if jobs == 1:
-        yield from map(of_seed, seeds)
+        yield from map(made, seeds)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(of_seed, seeds, chunksize=8)
+        yield from pool.map(made, seeds, chunksize=8)
 
 
 def run(cases: int, seed: int, jobs: int = 1, first: int = 0, shown: bool = False) -> int:
     """Run cases, print those that are bad, and count them."""
-    bad, refused, slowest, kinds = 0, 0, 0.0, Counter[str]()
-    for outcome in islice(outcomes(cases, seed, jobs, first), cases):
-        slowest = max(slowest, outcome.seconds)
+    bad, refused, slowest, kinds = 0, 0, (0.0, ""), Counter[str]()
+    for outcome in outcomes(cases, seed, jobs, first):
+        slowest = max(slowest, (outcome.seconds, outcome.case))
         refused += bool(outcome.refused)
         kinds[outcome.refused[:60]] += bool(outcome.refused)
         bad += bool(outcome.wrong)
@@ -433,7 +442,7 @@ def run(cases: int, seed: int, jobs: int = 1, first: int = 0, shown: bool = Fals
             print(f"{count:5} {refusal}")
     print(
         f"{cases - first} cases, seed {seed}: {bad} bad, {refused} refused, "
-        f"slowest {slowest:.1f} seconds"
+        f"slowest {slowest[0]:.1f} seconds ({', '.join(slowest[1].split(', ')[:2])})"
     )
     return bad
 

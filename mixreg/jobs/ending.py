@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.errors import InputError
 from mixreg.estimators import Control, Newton, Run, iterate
 from mixreg.estimators.altmin import HardGate
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
@@ -364,6 +365,12 @@ def believed(
 ) -> Solution:
     """What is reported of variational Bayes where it ended."""
     last = last_pass(source, mixture, pruned.run.params, complete=True)
+    if np.isneginf(last.soft.objective[0]) and mixture.family.ranged:
+        part = next(part for part in mixture.family.parts if part.ranged)
+        raise InputError(
+            f"the posterior means lie where link={part.link_name!r} of family={part.name!r} has no "
+            "mean for some observations; use method='em', or a link that has means everywhere"
+        )
     return Solution(
         replace(pruned.run, objective=float(last.soft.objective[0])),
         exact=False,

@@ -155,7 +155,7 @@ def _programme(source: Swept, task: TakeWorst, at: Array) -> Array:
     for _ in range(ROUNDS):
         # All is brought to order one.
         size = max(float(np.abs(worst.x).max()), 1e-300)
-        level = max(size * float(np.abs(at).max()), float(np.abs(worst.offset).max()), 1e-300)
+        level = max(size * float(np.abs(at).max()), float(np.abs(worst.offset).max())) or 1.0
         unit = high - low if np.isfinite(high - low) else level
         x, offset = worst.x / size, worst.offset / unit
         sides = [(-x, offset - low / unit)] if low > -np.inf else []
