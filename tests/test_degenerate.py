@@ -35,7 +35,7 @@ RANGED = [
 
 @pytest.mark.filterwarnings("default")
 def test_degenerate_cases_end_well_or_are_refused():
-    bad = [each for each in torture.outcomes(300, 7, small=True) if each.wrong]
+    bad = [each for each in torture.outcomes(200, 7, small=True) if each.wrong]
     assert not bad, bad
 
 
@@ -116,7 +116,7 @@ def test_joint_models_without_means_are_refused():
 
 
 @pytest.mark.parametrize(("family", "link"), RANGED)
-@pytest.mark.parametrize("size", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("size", [0.1, 5.0])
 def test_variational_bayes_ends_beside_an_offset(family, link, size):
     data = counts()
     data["o"] *= size
