@@ -235,7 +235,8 @@ def closed(source: Swept, estimator: Estimator, fit: Run, after: Any) -> Run:
     """
     mixture = getattr(estimator, "mixture", None)
     if mixture is not None and mixture.family.ranged:
-        sums = estimator.sweep(source, 0, after.stacked())
+        # Not the first pass: that may be one that was made before.
+        sums = estimator.sweep(source, 1, after.stacked())
         if not sums.objective[0] >= fit.objective:
             return replace(fit, settled=True)
     return replace(fit, params=after, settled=True, checked=fit.params)

@@ -104,7 +104,7 @@ class Gamma(ExponentialFamily):
         """Value of log(r) - r + 1 for r = y / mean: 0 where the mean meets the response."""
         ratio = rows.y / rows.mu
         found = np.log(ratio) - ratio + 1
-        if rows.dispersion.min(initial=1.0) < NEAR:
+        if float(np.min(rows.dispersion)) < NEAR:
             gap = (rows.y - rows.mu) / rows.mu
             near = np.abs(gap) < 0.1
             np.copyto(found, np.log1p(np.where(near, gap, 0.0)) - gap, where=near)
