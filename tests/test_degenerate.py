@@ -9,6 +9,9 @@ import pytest
 
 from benchmarks import torture
 from mixreg import ConvergenceWarning, InputError, InputWarning, InterpretationWarning, MixReg
+from mixreg.estimators.loop import Run, closed
+from mixreg.estimators.newton import ChordNewton
+from mixreg.estimators.runs import standard_layout
 from mixreg.estimators.uncertainty import roots
 from mixreg.families import Gamma, Poisson
 from mixreg.families.gamma import stirling
@@ -89,6 +92,20 @@ def test_a_category_of_zeros_keeps_its_likelihood(seed, link):
     assert model.loglike(res.params) == pytest.approx(res.llf, rel=1e-8)
     if res.fitted.reason == "edge":
         assert "at the end of their range" in " ".join(str(res.summary()).split())
+
+
+@pytest.mark.parametrize(("first", "stays"), [(-1.0, True), (3.0, True), (3.0, False)])
+def test_a_last_step_is_checked_where_means_have_a_range(first, stays):
+    x = np.linspace(0, 1, 40)
+    source = MemorySource(np.column_stack([np.ones(40), x]), np.round(1 + 5 * x))
+    at, mixture = Parameters.uniform(np.array([[1.0, 5.0]]), 1.0), Mixture(Poisson(link="identity"))
+    newton = ChordNewton.at(at, mixture, standard_layout(mixture, at), source)
+    height = float(newton.begin.objective[0])
+    fit = Run(at, height + (0.0 if stays else -1e3), np.array([height]), "converged", 0)
+    after = Parameters.uniform(np.array([[first, 5.0]]), 1.0)
+    end = closed(source, newton, fit, after)
+    assert end.settled
+    assert (end.params is fit.params) == stays
 
 
 @pytest.mark.parametrize(("family", "link"), RANGED)

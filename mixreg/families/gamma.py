@@ -129,7 +129,7 @@ class Gamma(ExponentialFamily):
 
     def bound_binds(self, params: Parameters) -> bool:
         """Whether the smallest dispersion sits at the bound, or at nothing at all."""
-        least = float(params.dispersion.min()) <= self.scale_range[0] * (1 + 1e-6)
+        least = float(np.min(params.dispersion)) <= self.scale_range[0] * (1 + 1e-6)
         return least or super().bound_binds(params)
 
     def saturated(self, y: Array, trials: Array | None) -> Array | float:
