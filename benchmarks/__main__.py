@@ -1,6 +1,6 @@
 """Print the figures: `python -m benchmarks KIND`.
 
-`hostile`, `imbalanced`, `search` and `scale` have options of their own.
+`hostile`, `imbalanced`, `search`, `scale` and `torture` have options of their own.
 
 Threads are left as the user has them; trials in parallel hold one each.
 """
@@ -24,6 +24,7 @@ from benchmarks import (
     scale,
     search,
     speed,
+    torture,
 )
 
 KINDS = [
@@ -39,6 +40,7 @@ KINDS = [
     "scale",
     "search",
     "speed",
+    "torture",
     "all",
 ]
 
@@ -49,6 +51,7 @@ def main(arguments: list[str]) -> None:
         "imbalanced": imbalanced.main,
         "scale": scale.main,
         "search": search.main,
+        "torture": torture.main,
     }
     if arguments and arguments[0] in own:
         own[arguments[0]](arguments[1:])
@@ -120,6 +123,7 @@ def main(arguments: list[str]) -> None:
         imbalanced.main([])
         scale.main([])
         search.main([])
+        torture.main([])
 
 
 def posteriors(chosen: argparse.Namespace) -> None:

@@ -26,7 +26,7 @@ from mixreg.report.fitted import make_fitted
 from mixreg.results import MixRegResults
 from mixreg.sources.base import Standardised
 from mixreg.table.arguments import called
-from mixreg.table.checks import warn_of_single_answers
+from mixreg.table.checks import warn_of_many_components, warn_of_single_answers
 from mixreg.table.declaration import Declaration
 
 Array = NDArray[np.float64]
@@ -270,6 +270,7 @@ class MixReg(Declaration):
                 "method='altmin' has no background component; use method='em', or noise=False"
             )
         warn_of_single_answers(self.spec, self.source)
+        warn_of_many_components(self.spec, self.source)
         job = make_job(self, options, cov_type, cov_kwds)
         journal = None if checkpoint is None else open_journal(checkpoint, job, self.spec)
         solution, estimated = job.watched(progress, on_interrupt, journal)

@@ -41,6 +41,7 @@ NOTES = {
     "seeded anew": "seeded anew",
     " empty; try": "is empty",
     "did not converge": "did not converge",
+    "at the end of their range": "Means lie at the end of their range",
     "was interrupted": "was interrupted",
     "not needed": "is not needed",
 }

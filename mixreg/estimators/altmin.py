@@ -89,7 +89,9 @@ class AltMin:
         exact = self.mixture.family.mean_square(sums.family) < HARD
         if not self.mixture.family.linear:
             # The scores of one label's rows change until its fit is done.
-            gain = sums.objective - before.objective
+            with np.errstate(invalid="ignore"):
+                # Where some row had no density before and after, there is no gain to speak of.
+                gain = sums.objective - before.objective
             still = gain < control.tol * sums.family.size.sum(axis=0)
             return ["labels" if s else None for s in still]
         # Unchanged labels give the same sums but for the order of additions, and no change

@@ -127,9 +127,9 @@ class Averaged:
         step = scoring_step(info, sums.xe - each * beliefs.coef, np.zeros(info.shape[1:-2]), shared)
         step = mixture.family.held_back(step, bool(shared))
         factor = np.zeros_like(info)
-        factor[..., :own, :own] = np.linalg.inv(info[..., :own, :own])
+        factor[..., :own, :own] = _inverse(info[..., :own, :own])
         if shared:
-            factor[..., own:, own:] = np.linalg.inv(info[..., own:, own:].sum(axis=0))
+            factor[..., own:, own:] = _inverse(info[..., own:, own:].sum(axis=0))
         factor = 0.5 * (factor + np.swapaxes(factor, -1, -2))
         factor = factor * present_pairs(mixture, beliefs.coef)
         shape, rate = self._scales(sums, beliefs)
@@ -227,8 +227,23 @@ def _mean_log(beliefs: Beliefs) -> Array:
     return np.asarray(np.log(beliefs.rate) - np.log(beliefs.shape))
 
 
+def _inverse(matrix: Array) -> Array:
+    """Inverses of positive matrices (..., p, p), whatever the sizes of what they are about."""
+    try:
+        return np.asarray(np.linalg.inv(matrix))
+    except np.linalg.LinAlgError:
+        scale = 1 / np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
+        sizes = scale[..., :, None] * scale[..., None, :]
+        values, vectors = np.linalg.eigh(matrix * sizes)
+        values = np.maximum(values, 1e-15)
+        inverse = (vectors / values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+        return np.asarray(inverse * sizes)
+
+
 def _positive(matrix: Array, least: float) -> Array:
     """Symmetric matrices (..., p, p) with curvatures made positive, and not below `least`."""
+    # Curvatures beyond all numbers are of rows whose means are: they hold nothing in place.
+    matrix = np.nan_to_num(matrix, posinf=0.0, neginf=0.0)
     values, vectors = np.linalg.eigh(matrix)
     if values.min() >= least:
         return matrix

@@ -58,7 +58,9 @@ class EM:
         if before is None:
             return ["exact" if e else None for e in exact]
         rows = sums.family.size.sum(axis=0)
-        still = sums.objective - before.objective < control.tol * rows
+        with np.errstate(invalid="ignore"):
+            # Where some row had no density before and after, there is no gain to speak of.
+            still = sums.objective - before.objective < control.tol * rows
         return [
             "exact" if e else "converged" if s else None for e, s in zip(exact, still, strict=True)
         ]

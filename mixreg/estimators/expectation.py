@@ -97,7 +97,13 @@ def normalise(joint: Array) -> Array:
 
 def weighted(block: Block | GramBlock, values: Array) -> Array:
     """Multiply (..., units) values by the case weights, if there are any."""
-    return values if block.weight is None else values * block.weight
+    weight = block.weight
+    if weight is None:
+        return values
+    if weight.all():
+        return values * weight
+    # Units that do not count have no say, even if no component can have made them.
+    return np.multiply(values, weight, out=np.zeros(values.shape), where=weight > 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ StopReason = Literal[
     "resampled",
     "max_iter",
     "decreased",
+    "edge",
     "abandoned",
     "interrupted",
 ]
@@ -122,6 +123,8 @@ class Run:
         Whether the last step, too short to be checked by a pass, was taken too.
     steps : int
         How many of the updates were Newton's, with the information of each point.
+    checked : Parameters or None
+        Where the last pass was made, if a step was taken from there.
     """
 
     params: Any
@@ -132,11 +135,12 @@ class Run:
     settled: bool = False
     # Files of earlier versions lack these.
     steps: int = field(default=0, metadata={"later": True})
+    checked: Any = None
 
     @property
     def converged(self) -> bool:
         """Whether the run ended by itself, at a stationary point."""
-        return self.reason in ("converged", "labels", "exact")
+        return self.reason in ("converged", "labels", "exact", "edge")
 
 
 def joined(first: Run, second: Run) -> Run:
@@ -201,7 +205,7 @@ def iterate(
                 at = (base if fell[i] else params).run(i)
                 fit = Run(at, float(history[-1]), history, reason, len(history) - 1)
                 if close is not None and reason == "converged" and not fell[i]:
-                    fit = replace(fit, params=close(sums, at), settled=True)
+                    fit = closed(source, estimator, fit, close(sums, at))
                 fits[run] = fit
         if progress is not None:
             progress(iteration, float(np.max(sums.objective)), params)
@@ -233,6 +237,20 @@ def iterate(
             if leaps is not None:
                 leaps.take(going)
     return [fits[run] for run in range(n_runs)]
+
+
+def closed(source: Swept, estimator: Estimator, fit: Run, after: Any) -> Run:
+    """A run after its last step, which a pass checks only where means have a range.
+
+    A step within rounding of the edge of the range leaves it.
+    """
+    mixture = getattr(estimator, "mixture", None)
+    if mixture is not None and mixture.family.ranged:
+        # Not the first pass: that may be one that was made before.
+        sums = estimator.sweep(source, 1, after.stacked())
+        if not sums.objective[0] >= fit.objective:
+            return replace(fit, settled=True)
+    return replace(fit, params=after, settled=True, checked=fit.params)
 
 
 def _stuck(sums: Sums, before: Sums, run: int) -> StopReason:

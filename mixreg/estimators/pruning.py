@@ -89,7 +89,8 @@ def prune(source: Swept, estimator: Variational, beliefs: Beliefs) -> Beliefs:
         short.sort(key=lambda fit: -fit.objective)
         ends = Beliefs.concatenate([fit.params.stacked() for fit in short[:3]])
         top = max(iterate(source, estimator, ends, SETTLE), key=lambda fit: fit.objective)
-        if top.objective <= best.objective + 1e-6 * abs(best.objective):
+        if not top.objective > best.objective + 1e-6 * abs(best.objective):
+            # Also where neither is a number.
             return current
         best = top
 

@@ -162,9 +162,21 @@ def roots(factor: Array) -> Array:
     """Lower triangular roots of covariances (..., p, p), in which zeros stand for what is known."""
     known = np.diagonal(factor, axis1=-2, axis2=-1) == 0
     if not known.any():
-        return np.asarray(np.linalg.cholesky(factor))
+        return _root(factor)
     one = known[..., None] * np.eye(factor.shape[-1])
-    return np.asarray(np.linalg.cholesky(factor + one) - one)
+    return _root(factor + one) - one
+
+
+def _root(factor: Array) -> Array:
+    """Lower triangular roots; of what rounding left without one, of the nearest that have."""
+    try:
+        return np.asarray(np.linalg.cholesky(factor))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(np.nan_to_num(factor, posinf=0.0, neginf=0.0))
+        half = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+        upper = np.linalg.qr(np.swapaxes(half, -1, -2), mode="r")
+        signs = np.where(np.diagonal(upper, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
+        return np.asarray(np.swapaxes(upper * signs[..., None], -1, -2))
 
 
 def log_determinant(factor: Array) -> Array:

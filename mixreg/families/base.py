@@ -193,6 +193,16 @@ class Family(Informed, Uncertain, Distribution):
         """Linear predictors that have a mean in its range, or None if all have."""
         return None
 
+    @property
+    def ranged(self) -> bool:
+        """Whether some linear predictors have no mean, of any response."""
+        return any(part.in_range(np.zeros(1)) is not None for part in self.parts)
+
+    @property
+    def predictor_range(self) -> tuple[float, float]:
+        """Between which linear predictors means are in range; infinite if that is not known."""
+        return -np.inf, np.inf
+
     def saturated(self, y: Array, trials: Array | None) -> Array | float:
         """Log density of each row at its best mean, or 0 if that is unknown."""
         return 0.0

@@ -151,6 +151,15 @@ class ExponentialFamily(Family):
             return None
         return self._has_mean(eta, self.mean(eta))
 
+    @property
+    def predictor_range(self) -> tuple[float, float]:
+        """Between which linear predictors means are in range; infinite if that is not known."""
+        if self.link_name == "identity":
+            return self.least, self.most
+        if self.link_name == "log":
+            return -np.inf, float(np.log(self.most))
+        return (0.0 if self.link_name in ("sqrt", "inverse") else -np.inf), np.inf
+
     def density(self, rows: Rows) -> Array:
         """Log density of rows whose means are in range."""
         raise NotImplementedError

@@ -17,6 +17,9 @@ from mixreg.mixture.parameters import Parameters
 
 Array = NDArray[np.float64]
 
+# Residuals below this share of a response are not told from zero.
+LEAST_GAP = 1e-9
+
 
 @dataclass(frozen=True)
 class GaussianLink(ExponentialFamily):
@@ -64,8 +67,20 @@ class GaussianLink(ExponentialFamily):
 
     def density(self, rows: Rows) -> Array:
         """Log density of each row."""
-        squares = _squares(rows)
+        squares = self._squares(rows)
         return np.asarray(-0.5 * (np.log(2 * np.pi * rows.dispersion) + squares / rows.dispersion))
+
+    def _squares(self, rows: Rows) -> Array:
+        """Squared residuals, on average where rounding hides part of them.
+
+        Below rounding of the response none is told from zero.
+
+        Without that a component on rows that its means meet has a variance of rounding errors,
+        and no likelihood that could be found again.
+        """
+        gap = np.maximum(np.abs(rows.y - rows.mu), LEAST_GAP * np.abs(rows.y))
+        gap *= gap
+        return np.asarray(gap if rows.hidden is None else gap + rows.hidden)
 
     def inside_graph(self, pt: Any, rows: Rows) -> Any:
         """`density` as a PyTensor graph."""
@@ -79,13 +94,13 @@ class GaussianLink(ExponentialFamily):
     def scale_score(self, rows: Rows) -> Array:
         """Derivative in the log variance."""
         rows, out = self.inside(rows)
-        found = 0.5 * (_squares(rows) / rows.dispersion - 1)
+        found = 0.5 * (self._squares(rows) / rows.dispersion - 1)
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def scale_curvature(self, rows: Rows) -> Array:
         """Minus the second derivative in the log variance."""
         rows, out = self.inside(rows)
-        found = 0.5 * _squares(rows) / rows.dispersion
+        found = 0.5 * self._squares(rows) / rows.dispersion
         return np.asarray(found) if out is None else np.where(out, 0.0, found)
 
     def cross_curvature(self, rows: Rows) -> Array:
@@ -98,7 +113,9 @@ class GaussianLink(ExponentialFamily):
 
     def surrogate_of(self, y: Array, trials: Array | None, size: float) -> Array:
         """`surrogate` of some rows; `size` is the mean absolute response of all rows."""
-        least = 0.1 * size if self.link_name in ("log", "inverse", "sqrt") else -np.inf
+        ranged = self.link_name in ("log", "inverse", "sqrt")
+        # A response of zeros has no size; any will do.
+        least = 0.1 * (size or 1.0) if ranged else -np.inf
         return self._link.link(np.maximum(y, least))
 
     def draw(self, rows: Rows, rng: np.random.Generator) -> Array:
@@ -128,12 +145,6 @@ class GaussianPart(GaussianLink):
         """Whether the smallest variance sits at the bound, or at nothing at all."""
         least = float(params.dispersion.min()) <= self.scale_range[0] * (1 + 1e-6)
         return least or super().bound_binds(params)
-
-
-def _squares(rows: Rows) -> Array:
-    """Squared residuals, on average where rounding hides part of them."""
-    squares = (rows.y - rows.mu) ** 2
-    return squares if rows.hidden is None else squares + rows.hidden
 
 
 def normal_tails(rows: Rows) -> Tails:

@@ -152,6 +152,26 @@ def _positions(p: int) -> NDArray[np.intp]:
     return position
 
 
+def solved(lhs: Array, rhs: Array) -> Array:
+    """Solutions of symmetric equations (..., p, p); the shortest where they are singular.
+
+    Equations that are not finite, as of rows that no component can have made, have the solution
+    zero: their components stay where they are.
+    """
+    try:
+        found = np.linalg.solve(lhs, rhs)
+    except np.linalg.LinAlgError:
+        found = np.full(rhs.shape, np.nan)
+    if np.isfinite(found).all():
+        return np.asarray(found)
+    found = np.zeros(rhs.shape)
+    good = np.isfinite(lhs).all(axis=(-1, -2)) & np.isfinite(rhs).all(axis=(-1, -2))
+    if good.any():
+        inverse = np.linalg.pinv(lhs[good], rcond=1e-13, hermitian=True)
+        found[good] = np.nan_to_num(inverse @ rhs[good], posinf=0.0, neginf=0.0)
+    return found
+
+
 def scoring_step(xx: Array, xe: Array, ridge: Array, shared: int) -> Array:
     """Solve for the step of the coefficients, (k, [runs,] p).
 
@@ -178,16 +198,16 @@ def _solved(lhs: Array, xe: Array, shared: int) -> Array:
     """The step of these equations."""
     p = xe.shape[-1]
     if not shared:
-        return np.asarray(np.linalg.solve(lhs, xe[..., None])[..., 0])
+        return np.asarray(solved(lhs, xe[..., None])[..., 0])
     own = p - shared
     A, B, C = lhs[..., :own, :own], lhs[..., :own, own:], lhs[..., own:, own:]
     a, c = xe[..., :own, None], xe[..., own:, None]
     # Eliminate each component's own coefficients; what is left is common.
-    solved = np.linalg.solve(A, np.concatenate([B, a], axis=-1))
-    AB, Aa = solved[..., :shared], solved[..., shared:]
+    found = solved(A, np.concatenate([B, a], axis=-1))
+    AB, Aa = found[..., :shared], found[..., shared:]
     Bt = np.swapaxes(B, -1, -2)
     left = (C - Bt @ AB).sum(axis=0)
-    common = np.linalg.solve(left, (c - Bt @ Aa).sum(axis=0))
+    common = solved(left, (c - Bt @ Aa).sum(axis=0))
     mine = Aa - AB @ common
     both = np.concatenate([mine, np.broadcast_to(common, (*mine.shape[:-2], shared, 1))], axis=-2)
     return np.asarray(both[..., 0])

@@ -20,7 +20,10 @@ from mixreg.table.spec import Spec
 
 COLUMNS = {field.name for field in fields(RowColumns)}
 METHODS = ("em", "altmin", "vb")
-STOPPED = ("converged", "labels", "exact", "resampled", "max_iter", "decreased", "interrupted")
+STOPPED = (
+    *("converged", "labels", "exact", "edge", "resampled", "max_iter", "decreased"),
+    "interrupted",
+)
 
 
 def check_agreement(spec: Spec, fitted: Fitted) -> None:

@@ -136,11 +136,21 @@ class InformationSums:
         J = layout.contraction()
         return InformationSums(
             self.objective,
-            self.score @ J,
-            J.T @ self.information @ J,
-            J.T @ self.outer @ J,
+            np.nan_to_num(self.score, posinf=0.0, neginf=0.0) @ J,
+            J.T @ _finite(self.information) @ J,
+            J.T @ _finite(self.outer) @ J,
             None if self.clusters is None else self.clusters.contract(J),
         )
+
+
+def _finite(matrix: Array) -> Array:
+    """A matrix without what overflowed: of such parameters nothing is known."""
+    if np.isfinite(matrix).all():
+        return matrix
+    lost = ~np.isfinite(np.diag(matrix))
+    found = np.nan_to_num(matrix, posinf=0.0, neginf=0.0)
+    found[lost, :] = found[:, lost] = 0.0
+    return found
 
 
 @dataclass(frozen=True, slots=True)

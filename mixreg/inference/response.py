@@ -187,8 +187,13 @@ def answered(cov: Array, change: Array, living: NDArray[np.bool_]) -> tuple[Arra
     if not np.isfinite(change).all():
         return cov, False
     scale = np.sqrt(np.diag(part))
-    root = scale[:, None] * np.linalg.cholesky(part / np.outer(scale, scale))
+    try:
+        root = scale[:, None] * np.linalg.cholesky(part / np.outer(scale, scale))
+    except np.linalg.LinAlgError:
+        return cov, False
     inner = np.eye(len(at)) + root.T @ change[np.ix_(at, at)] @ root
+    if not np.isfinite(inner).all():
+        return cov, False
     values, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
     wide = root @ (vectors / np.sqrt(np.maximum(values, LEAST)))
     fixed = cov.copy()

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.errors import InputError
 from mixreg.estimators import Control, Newton, Run, iterate
 from mixreg.estimators.altmin import HardGate
 from mixreg.estimators.expectation import HardAssignment, MixtureStatistics, SoftAssignment
+from mixreg.estimators.loop import StopReason, closed
 from mixreg.estimators.pruning import Pruned
 from mixreg.estimators.runs import (
     has_many,
@@ -35,6 +37,7 @@ from mixreg.search.chance import milder, ranked, suspects, tightness, worth
 from mixreg.search.constants import ALIKE, EMPTY
 from mixreg.search.course import Course, race
 from mixreg.search.moves import swapped
+from mixreg.search.ranges import no_means
 from mixreg.search.record import Maximum, Record, chance_of_better, merged
 from mixreg.search.tensor import TensorResult
 from mixreg.sources import Source
@@ -48,6 +51,9 @@ EMPTY_ROWS = 1.0
 MANY_UNITS = 10.0
 # Beyond so many rows, at most so many finalists are run to the end.
 MANY_ROWS, FEWER = 20_000, 8
+# A fall of the log-likelihood beyond this share is more than rounding, and shares of the way to
+# safe coefficients at which a fit on the edge of the range of means is looked at.
+ROUNDING, ASIDE = 1e-9, (1e-13, 1e-11, 1e-9, 1e-7)
 # Newton steps that finish a gate on hard labels.
 GATE = Control(max_iter=50, tol=1e-14)
 
@@ -79,7 +85,7 @@ def at_the_maximum(source: Source, mixture: Mixture, fit: Run) -> RunWithSums:
     if not (fit.settled or has_many(source, mixture)):
         newton = Newton(mixture, standard_layout(mixture, fit.params), source.row_weight)
         sums = newton.sweep(source, 0, fit.params.stacked())
-        fit = replace(fit, params=newton.close(sums, fit.params), settled=True)
+        fit = closed(source, newton, fit, newton.close(sums, fit.params))
     if mixture.gate.closed_form:
         return RunWithSums(fit)
     return RunWithSums(fit, *ending_sums(source, mixture, fit.params))
@@ -253,7 +259,54 @@ def finish(
     whitening: Whitening,
     errors: bool,
 ) -> Solution:
-    """Order the components and add up what is reported where the fit ended."""
+    """Order the components and add up what is reported where the fit ended.
+
+    Neither a last step that no pass checked nor the user's coordinates, which are rounded, may
+    lower the likelihood: then what was checked is reported, or a point beside it.
+    """
+    asked = (method, tensors, record, revived, whitening, errors)
+    solution = _finished(source, mixture, end, *asked)
+    fit, best = end.run, float(end.run.history[-1]) if method == "em" else -np.finfo(float).max
+    if solution.exact or not fell(best, solution.run.objective):
+        return solution
+    checked = fit.params if fit.checked is None else fit.checked
+    inside = checked.coef if whitening.safe is None else whitening.safe
+    for share in (0.0, *ASIDE):
+        coef = (1 - share) * checked.coef + share * inside
+        beside = replace(checked, coef=coef)
+        # What is absent stays absent.
+        beside = beside if not mixture.absent else mixture.prepare(beside)
+        other = RunWithSums(replace(fit, params=beside))
+        found = _finished(source, mixture, other, *asked)
+        if found.run.objective > solution.run.objective:
+            solution = found
+        if not fell(best, solution.run.objective):
+            break
+    if np.isneginf(solution.run.objective):
+        raise no_means(next((part for part in mixture.family.parts if part.ranged), mixture.family))
+    reason: StopReason = "edge" if share else solution.run.reason
+    if fell(best, solution.run.objective):
+        reason = "decreased"
+    return replace(solution, run=replace(solution.run, reason=reason))
+
+
+def fell(before: float, after: float) -> bool:
+    """Whether a log-likelihood is lower than before by more than rounding."""
+    return not after >= before - ROUNDING * (1 + abs(before))
+
+
+def _finished(
+    source: Source,
+    mixture: Mixture,
+    end: RunWithSums,
+    method: str,
+    tensors: tuple[TensorResult, ...],
+    record: Record | None,
+    revived: int,
+    whitening: Whitening,
+    errors: bool,
+) -> Solution:
+    """What is reported at the parameters where a fit ended."""
     family, fit, params = mixture.family, end.run, end.run.params
     chance: tuple[int, ...] = ()
     exact = False
@@ -275,7 +328,7 @@ def finish(
         chance = suspects(source, mixture, params)
     history, reason = fit.history, fit.reason
     if method == "em" and not exact:
-        history = np.append(history[:-1], objective)
+        history = np.append(history[:-1], max(float(history[-1]), objective))
     proved = False
     if exact:
         own = find_own_rows(source, mixture, params, whitening)
@@ -312,6 +365,12 @@ def believed(
 ) -> Solution:
     """What is reported of variational Bayes where it ended."""
     last = last_pass(source, mixture, pruned.run.params, complete=True)
+    if np.isneginf(last.soft.objective[0]) and mixture.family.ranged:
+        part = next(part for part in mixture.family.parts if part.ranged)
+        raise InputError(
+            f"the posterior means lie where link={part.link_name!r} of family={part.name!r} has no "
+            "mean for some observations; use method='em', or a link that has means everywhere"
+        )
     return Solution(
         replace(pruned.run, objective=float(last.soft.objective[0])),
         exact=False,

@@ -39,7 +39,9 @@ class Job:
 
     def run(self, watch: Watch | None = None) -> tuple[Solution, Estimate]:
         """Fit, and work out standard errors."""
-        with stages():
+        # Numbers may overflow on the way from a wild start, and rows may have no density at all:
+        # what comes of it is checked where it is used, and is no news for the user.
+        with stages(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return fit_problem(self.problem, self.layout, self.options, self.cov_type, watch)
 
     def watched(

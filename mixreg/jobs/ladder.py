@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 from mixreg.estimators import EM, Control, iterate
 from mixreg.jobs.problem import Problem
 from mixreg.mixture.mixture import Mixture
-from mixreg.search.candidates import (
-    feasible,
-)
 from mixreg.search.constants import OF_ALIKE, OF_SHARED
 from mixreg.search.course import Course
 from mixreg.search.effort import Ladder, first_rows
+from mixreg.search.ranges import feasible, safe_coefficients
 from mixreg.search.rounds import decompositions
 from mixreg.search.tensor import TensorResult
 from mixreg.sources import AtHand, Source
 from mixreg.sources.base import condensing_pays
-from mixreg.sources.block import Block
+from mixreg.sources.block import Block, spans
 from mixreg.sources.outliers import drawn_in
 from mixreg.sources.standard import Whitening, steady
 from mixreg.sources.tasks import response_sizes
@@ -58,7 +56,7 @@ def make_ladder(
     whitening = problem.whitening
     if whitening.linear is not None:
         small = sampled(raw, rows, rng).standard(whitening)
-        whitening = pooled_fit(small, mixture, whitening)
+        whitening = pooled_fit(small, mixture, whitening, problem.source)
 
     def make(size: int, rng: np.random.Generator) -> Course:
         part = sampled(raw, size, rng)
@@ -123,14 +121,36 @@ class Surrogate:
         return replace(block, y=np.asarray(y, dtype=float), offset=None, trials=None)
 
 
-def pooled_fit(sample: Source, mixture: Mixture, whitening: Whitening) -> Whitening:
-    """Put the family's own fit of one component in place of the linear one."""
+def pooled_fit(
+    sample: Source, mixture: Mixture, whitening: Whitening, raw: Source | None = None
+) -> Whitening:
+    """Put the family's own fit of one component in place of the linear one.
+
+    Parameters
+    ----------
+    sample : Source
+        Some rows in standard coordinates.
+    mixture : Mixture
+    whitening : Whitening
+    raw : Source, optional
+        All rows as they were given: each has a mean under the pooled fit. A model under which
+        they cannot all have one is refused.
+    """
     if whitening.linear is None:
         return whitening
     one = Mixture(mixture.family)
     safe = whitening.linear.lift(np.zeros_like(whitening.pooled))
+    every = None if raw is None or not mixture.family.ranged else raw.standard(whitening)
+    if every is not None:
+        owners = whitening.standard_owners
+        columns = [slice(None)] if owners is None else spans(owners)
+        safe = safe_coefficients(every, one, safe, columns)
     start = feasible(sample, one, whitening.start(1), safe)
     plain = sample.without("z", "known")
     fit = iterate(plain, EM(one), start.stacked(), Control(50, 1e-8))[0]
     pooled, spread = steady(fit.params.coef[0]), steady(fit.params.dispersion[0])
+    if every is not None:
+        found = replace(fit.params, coef=pooled[None])
+        pooled = feasible(every, one, found.stacked(), safe).run(0).coef[0]
+        whitening = replace(whitening, safe=safe)
     return replace(whitening, pooled=pooled, dispersion=spread)

@@ -36,7 +36,6 @@ from mixreg.jobs.rounded import at_its_grain, at_the_density, of_rounded
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
-    feasible,
     from_given,
     numbered,
     random_directions,
@@ -47,6 +46,7 @@ from mixreg.search.course import Course
 from mixreg.search.effort import Effort, searched_rows
 from mixreg.search.grouped import GroupedSearch
 from mixreg.search.levels import Search
+from mixreg.search.ranges import feasible
 from mixreg.search.record import Record
 from mixreg.search.stand_in import can_stand_in
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
@@ -163,11 +163,7 @@ def _same(course: Course) -> Course:
 
 def _within(source: Source, course: Course, start: Parameters) -> Parameters:
     """A start whose means are in their range on all rows: those of a sample say less."""
-    white = course.whitening
-    if white.linear is None:
-        return start
-    safe = white.linear.lift(np.zeros_like(white.pooled))
-    return feasible(source, course.mixture, start.stacked(), safe).run(0)
+    return feasible(source, course.mixture, start.stacked(), course.whitening.pooled).run(0)
 
 
 def _begin(watch: Watch | None, stage: str) -> None:

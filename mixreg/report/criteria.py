@@ -304,7 +304,7 @@ class Criteria:
         >>> res.converged
         True
         """
-        return self.fitted.reason in ("converged", "labels", "exact")
+        return self.fitted.reason in ("converged", "labels", "exact", "edge")
 
     @property
     def n_iter(self) -> int:

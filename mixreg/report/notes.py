@@ -311,6 +311,12 @@ def _search_notes(results: BaseResults) -> list[str]:
         notes.append(f"{_components(fitted.empty)} empty; try a smaller k.")
     if not results.converged and fitted.reason == "max_iter":
         notes.append("The fit did not converge; raise max_iter.")
+    if fitted.reason == "edge":
+        notes.append(
+            "Some means lie at the end of their range, as those of a category without events do "
+            "under an identity link: the likelihood rises up to there, and standard errors do not "
+            "hold. A link that has means everywhere avoids it."
+        )
     if fitted.reason == "interrupted":
         notes.append(
             "The fit was interrupted: this is the best so far. AIC, BIC and ICL are those of an "

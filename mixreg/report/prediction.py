@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mixreg.errors import InputError, InputWarning, warn
+from mixreg.errors import InputError, InputWarning, InterpretationWarning, warn
 from mixreg.estimators.expectation import Posterior
 from mixreg.families import Family
 from mixreg.inference.averages import ClassProbabilities
@@ -320,12 +319,12 @@ def _shares(eta: Array, sets: NDArray[np.intp] | None, family: Family) -> Array:
         good = family.in_range(eta)
         if good is None or (good | np.isnan(eta)).all():
             return family.mean(eta)
-        warnings.warn(
+        other = "logit" if family.takes_trials else "log"
+        warn(
             f"{int((~good).any(axis=1).sum())} rows have no mean under the {family.link_name} "
-            "link in some component, and are NaN there; another link, such as 'log', has one "
-            "everywhere",
-            UserWarning,
-            stacklevel=5,
+            f"link in some component, and are NaN there; another link, such as {other!r}, has "
+            "one everywhere",
+            InterpretationWarning,
         )
         return np.where(good, family.mean(eta), np.nan)
     frame = pd.DataFrame(eta).groupby(sets)

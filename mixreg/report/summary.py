@@ -31,6 +31,7 @@ STOPPED = {
     "resampled": "samples used",
     "max_iter": "NOT converged",
     "decreased": "objective fell",
+    "edge": "end of a range",
     "interrupted": "INTERRUPTED",
 }
 METHOD_NAMES = {"em": "EM", "altmin": "AltMin (hard EM)", "vb": "Variational Bayes"}
@@ -287,7 +288,7 @@ def _scales_table(results: BaseResults, width: int) -> Table:
     frame, names = weights_frame(results).loc[results.components], results.spec.layout.scale_names
     header = [text for name in names for text in (name, "std err")]
     pairs = [column for name in names for column in (name, f"{name}_se")]
-    rows = [[f"{v:.4g}" for v in row] for row in frame[pairs].to_numpy()]
+    rows = [["-" if np.isnan(v) else f"{v:.4g}" for v in row] for row in frame[pairs].to_numpy()]
     stubs = [f"Component {j}" for j in results.components]
     return _table(rows, header, stubs, "Dispersions of the responses", width)
 

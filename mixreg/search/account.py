@@ -28,7 +28,7 @@ from mixreg.search.constants import (
     STEP,
     WARM,
 )
-from mixreg.search.course import Course, finish, race
+from mixreg.search.course import Course, finish, race, sturdy
 from mixreg.search.effort import Effort, Ladder, row_work
 from mixreg.search.record import Maximum
 
@@ -131,7 +131,11 @@ class Account:
         told: bool = True,
     ) -> list[Run]:
         """Run an estimator on the rows of a course, or on what stands in for them."""
-        make = partial(iterate, course.source, estimator, stack, control)
+
+        def make(progress: Progress | None = None) -> list[Run]:
+            one = partial(iterate, course.source, estimator, control=control, progress=progress)
+            return sturdy(one, stack)
+
         return self.seen(course, stack, make, told)
 
     def seen(

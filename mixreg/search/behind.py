@@ -37,7 +37,9 @@ class Lag:
     @property
     def error(self) -> Array:
         """Standard errors of the totals, as if other units might have been drawn."""
-        return np.sqrt(np.maximum(self.square - self.total**2 / self.units, 0.0))
+        with np.errstate(invalid="ignore", over="ignore"):
+            # Of a fit that some row has no density under, there is none.
+            return np.sqrt(np.maximum(self.square - self.total**2 / self.units, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +51,7 @@ class TakeLag:
     def __call__(self, block: Block | GramBlock, params: Parameters) -> Lag:
         """Process one block."""
         each = Marginal(self.mixture)(block, params).join()
-        behind = each[0] - each
-        return Lag(behind.sum(axis=-1), (behind**2).sum(axis=-1), block.units)
+        with np.errstate(invalid="ignore", over="ignore"):
+            # Rows that neither of two fits can have made say nothing of which is behind.
+            behind = np.nan_to_num(each[0] - each, nan=0.0, posinf=np.inf, neginf=-np.inf)
+            return Lag(behind.sum(axis=-1), (behind**2).sum(axis=-1), block.units)

@@ -12,7 +12,7 @@ from scipy.cluster.vq import kmeans2
 
 from mixreg.estimators.expectation import GivenAssignment
 from mixreg.estimators.loop import Run
-from mixreg.families.statistics import linear_predictor, unfold_triangle
+from mixreg.families.statistics import unfold_triangle
 from mixreg.metrics import best_order
 from mixreg.mixture.gate import ConstantGate
 from mixreg.mixture.mixture import Mixture
@@ -23,9 +23,9 @@ from mixreg.search.constants import (
     LABEL_STEPS,
     LOOK,
     MODERATE,
-    MOST_HALVINGS,
 )
 from mixreg.search.course import Course
+from mixreg.search.ranges import feasible
 from mixreg.sources import Swept, Told
 from mixreg.sources.block import Block, GramBlock, condense, spans
 from mixreg.sources.standard import Whitening
@@ -55,51 +55,6 @@ def from_given(
         params = bare.mstep(sums.family, sums.count, sums.gate, params)
         params = feasible(told, mixture, params, whitening.pooled)
     return mixture.prepare(params)
-
-
-@dataclass(frozen=True, slots=True)
-class AnyRow:
-    """Whether something is so at any row, (k, [runs])."""
-
-    mask: NDArray[np.bool_]
-
-    def __add__(self, other: AnyRow) -> AnyRow:
-        """Or at any row of another block."""
-        return AnyRow(self.mask | other.mask)
-
-
-@dataclass(frozen=True, slots=True)
-class OutOfRange:
-    """Task: coefficients (k, [runs,] p) under which some row has no mean."""
-
-    mixture: Mixture
-
-    def __call__(self, block: Block, params: Array) -> AnyRow:
-        """Process one block."""
-        good = self.mixture.family.in_range(linear_predictor(block, params))
-        assert good is not None
-        return AnyRow(np.asarray(~good.all(axis=-1)))
-
-
-def feasible(source: Swept, mixture: Mixture, params: Parameters, safe: Array) -> Parameters:
-    """Draw coefficients towards safe ones until all means are in their range.
-
-    Links such as the identity of counts lead out of it.
-    """
-    if mixture.family.in_range(np.zeros(1)) is None:
-        return params
-    coef, goal = params.coef, np.broadcast_to(safe, params.coef.shape).copy()
-    for j, i in mixture.absent:
-        goal[j, ..., i] = 0.0
-    for _ in range(MOST_HALVINGS):
-        bad = source.sweep(OutOfRange(mixture), coef).mask
-        if not bad.any():
-            break
-        if mixture.shared:
-            # What is common stays common: all components move, or none.
-            bad = np.broadcast_to(bad.any(axis=0), bad.shape)
-        coef = np.where(bad[..., None], 0.5 * (coef + goal), coef)
-    return replace(params, coef=coef)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,8 @@ class TakeGains:
         joint = mixture.log_joint(block, params, state)
         top = np.maximum(joint.max(axis=0), -1e300)
         density = np.exp(joint - top)
-        total = density.sum(axis=0)
+        # Rows that no component can have made are nobody's.
+        total = np.maximum(density.sum(axis=0), 1e-300)
         prior = np.exp(mixture.gate.log_prior(block, params))
         gain = np.empty(joint.shape[:-1])[:k]
         held = weighted(block, density[:k] / total)
@@ -148,7 +149,8 @@ def variance_ratios(params: Parameters, collapsing: tuple[bool, ...] = (True,)) 
         return np.ones(variance.shape)
     share = (weights[:k] / weights[:k].sum(axis=0))[..., None]
     rest = ((share * variance).sum(axis=0) - share * variance) / np.maximum(1 - share, 1e-12)
-    return np.where(collapsing, variance / np.maximum(rest, 1e-300), 1.0)
+    with np.errstate(over="ignore"):
+        return np.where(collapsing, variance / np.maximum(rest, 1e-300), 1.0)
 
 
 def accidental_gains(

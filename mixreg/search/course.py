@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -120,6 +120,17 @@ def first_responses(source: Source, rows: int) -> Array:
     return np.concatenate(found, axis=1)[:, :rows]
 
 
+def sturdy(run: Callable[[Parameters], list[Run]], stack: Parameters) -> list[Run]:
+    """Run a stack; a start that breaks the arithmetic is left behind, and counts as a start."""
+    try:
+        return run(stack)
+    except np.linalg.LinAlgError:
+        count = stack.coef.shape[1]
+        if count > 1:
+            return [sturdy(run, stack.run(i).stacked())[0] for i in range(count)]
+        return [Run(stack.run(0), -np.inf, np.array([-np.inf]), "abandoned", 0)]
+
+
 def race(
     course: Course,
     stack: Parameters,
@@ -128,6 +139,8 @@ def race(
     progress: Progress | None = None,
 ) -> list[Run]:
     """Run EM to the end from every start that may still reach the best.
+
+    Starts on which the arithmetic breaks are left behind.
 
     Parameters
     ----------
@@ -144,14 +157,14 @@ def race(
     warm = warm + TO_THE_END if course.lattice else warm
     first = Control(warm, TOLERANCE, leaps=True)
     em = lean(EM(course.mixture), course.source)
-    fits = iterate(course.source, em, stack, first, progress)
+    fits = sturdy(lambda some: iterate(course.source, em, some, first, progress), stack)
     going = [i for i, fit in enumerate(fits) if fit.reason == "max_iter"]
     if going and not course.lattice:
         best = max(fit.objective for fit in [*known, *fits])
         stack = Parameters.concatenate([fits[i].params.stacked() for i in going])
         control = Control(TO_THE_END, TOLERANCE, leaps=True)
         racing = lean(RacingEM(course.mixture, height=best), course.source)
-        ends = iterate(course.source, racing, stack, control, progress)
+        ends = sturdy(lambda some: iterate(course.source, racing, some, control, progress), stack)
         for i, end in zip(going, ends, strict=True):
             fits[i] = joined(fits[i], end)
     return steepened(course, fits, known, progress)

@@ -310,13 +310,19 @@ class Search(Rounds):
         stacks, of = [], []
         for i in np.unique(parents):
             own = kinds[parents == i].tolist()
-            stacks.append(moved(course, maxima[i].run.params, own, self.rng))
+            try:
+                stacks.append(moved(course, maxima[i].run.params, own, self.rng))
+            except np.linalg.LinAlgError:
+                # Moves on which the arithmetic breaks are tried, and lead nowhere.
+                continue
             of += [maxima[i]] * len(own)
+        self.moves += count
+        if not stacks:
+            return maxima
         ends = self.race(course, Parameters.concatenate(stacks), maxima, WARM_MOVES)
         heavy = course.stack_gain * INFORMATION - 1
         each = float(np.mean([end.n_iter + heavy * end.steps + 1 for end in ends]))
         self.each = 0.5 * (self.each + each)
-        self.moves += count
         new = [
             Maximum(end, (), int(not same(end, parent.run, course.rows)))
             for end, parent in zip(ends, of, strict=True)

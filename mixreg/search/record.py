@@ -23,6 +23,9 @@ from mixreg.search.tensor import TensorResult
 
 Array = NDArray[np.float64]
 
+# The largest square of a distance.
+FARTHEST = 1e200
+
 
 # How kinds of starts on a view begin; its number follows.
 VIEW = "view "
@@ -64,6 +67,9 @@ def expected_end(fit: Run) -> float:
     if fit.converged or len(fit.history) < 3:
         return fit.objective
     first, second, third = fit.history[-3:].tolist()
+    if not np.isfinite(first):
+        # A density above zero was found just now.
+        return fit.objective
     before, last = second - first, third - second
     rate = min(last / before, 0.99) if before > 0 else 0.0
     return fit.objective + last * rate / (1 - rate) if rate > 0 else fit.objective
@@ -97,7 +103,10 @@ def distance(one: Parameters, other: Parameters) -> float:
     distances of coefficients are distances of linear predictors.
     """
     variance = one.dispersion.reshape(one.k, -1).mean(axis=1, keepdims=True)
-    squares = cdist(one.coef, other.coef, "sqeuclidean") / variance
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = cdist(one.coef, other.coef, "sqeuclidean") / np.maximum(variance, 1e-300)
+    # Components that are farther apart than there are numbers.
+    squares = np.nan_to_num(squares, nan=FARTHEST, posinf=FARTHEST)
     mine, theirs = linear_sum_assignment(squares)
     weights = np.exp(one.log_weights[: one.k])
     return float(np.sqrt(weights @ squares[mine, theirs]))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mixreg.errors import InputError
 from mixreg.estimators.altmin import AltMin
 from mixreg.estimators.em import EM
 from mixreg.estimators.lean import lean
@@ -14,7 +15,7 @@ from mixreg.estimators.loop import Run, iterate
 from mixreg.exact.thresholds import PROMISING
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.account import Account
-from mixreg.search.candidates import bred, feasible, make_starts, numbered
+from mixreg.search.candidates import bred, make_starts, numbered
 from mixreg.search.constants import (
     ANNEAL,
     ANNEAL_LONG,
@@ -30,6 +31,7 @@ from mixreg.search.constants import (
 )
 from mixreg.search.course import Course
 from mixreg.search.moments import TakeDeviations, deviation_subspace
+from mixreg.search.ranges import feasible
 from mixreg.search.record import Maximum
 from mixreg.search.tensor import TensorResult, TensorStart, start_from, tensor_results
 from mixreg.sources import Swept
@@ -107,6 +109,11 @@ class Rounds(Account):
             stacks.append(stack_of(common))
         order = [*np.flatnonzero(cold), *np.flatnonzero(~cold)]
         fits = self.race(course, Parameters.concatenate(stacks), there)
+        if not there and all(fit.reason == "abandoned" for fit in fits):
+            raise InputError(
+                "no start led anywhere, because the numbers are too extreme for the model; look "
+                "for extreme values in the data, rescale columns, or use a smaller k"
+            )
         if certifies and course.sample.has("rounding"):
             # What rounding hides keeps runs from turning exact by themselves.
             exact = certify(course, fits)

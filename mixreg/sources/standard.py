@@ -123,6 +123,9 @@ class Whitening:
     grain : Grain, tuple of them, or None
         How widely responses are rounded, in the user's units, where that is to be kept apart
         from errors; with several responses, of each (or None).
+    safe : (p,) array or None
+        Coefficients under which every row has a mean, well within its range, where links lead
+        out of it.
     """
 
     basis: Array
@@ -137,6 +140,7 @@ class Whitening:
     gate: Array | None = None
     columns: NDArray[np.intp] | None = None
     grain: Any = None
+    safe: Array | None = None
 
     @property
     def has_constant(self) -> bool:

@@ -245,6 +245,24 @@ def warn_of_single_answers(spec: Any, source: Source) -> None:
     )
 
 
+# From so many components on, a search for more parameters than rows is worth a word: it takes more
+# than ten seconds (60 components on 180 rows of one regressor, 80).
+MANY_COMPONENTS = 10
+
+
+def warn_of_many_components(spec: Any, source: Source) -> None:
+    """Warn of more parameters than rows: the search takes long, and finds accidents."""
+    parameters = spec.layout.size
+    if spec.k < MANY_COMPONENTS or parameters <= source.rows:
+        return
+    warn(
+        f"k={spec.k} components have {parameters} parameters, more than the {source.rows} rows: "
+        "they will follow single rows, and the search may take minutes. Try a smaller k; select_k "
+        "compares several",
+        InputWarning,
+    )
+
+
 # Functions whose values are those of other rows: an earlier response explains a later one.
 OTHER_ROWS = re.compile(r"(?:^|_)(?:lag|shift|prev)", re.IGNORECASE)
 

@@ -64,6 +64,8 @@ SWITCHES = (ast.BitAnd, ast.BitOr)
 BY_VALUE = frozenset({"astype", "isin", "map", "replace", "eq", "ne", "cat", "str"})
 # Patsy's functions that learn from numbers.
 LEARNING = frozenset({"bs", "cr", "cc", "te", "center", "standardize", "scale"})
+# Of these, those that draw curves.
+SPLINES = frozenset({"bs", "cr", "cc", "te"})
 # Signs that are another thing in R or in arithmetic than in Python, and what to write.
 SIGNS = {
     "^": (
@@ -394,6 +396,12 @@ def _taken(values: pd.Series, uses: set[str]) -> pd.Series | None:
     name, dtype = values.name, values.dtype
     if is_switch(values):
         # As a category, and in arithmetic with numbers, yes and no stay what they are.
+        spline = min(uses & SPLINES, default=None)
+        if spline is not None:
+            raise InputError(
+                f"{spline}() takes numbers, but column {name!r} holds yes and no, between which "
+                f"there is no curve; write {name} without {spline}()"
+            )
         if uses <= {NUMBER, COUNT} | LEARNING:
             return as_floats(values)
         odd = pd.api.types.is_object_dtype(dtype) and not values.isna().any()

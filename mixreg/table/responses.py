@@ -211,13 +211,19 @@ def make_responses(
     for i, each in enumerate(given):
         start, end = end, end + len(each.design.terms)
         low, high = float(ranges.low[i]), float(ranges.high[i])
+        length = each.family.background(np.array([low, high]))
+        if noise and not length > 0:
+            raise InputError(
+                f"noise=True spreads a component over the range of the response, and "
+                f"{each.design.response} is {low:g} in all rows; leave noise out"
+            )
         response = Response(
             each.design,
             each.family,
             each.names,
             slice(start, end),
             trials[i],
-            each.family.background(np.array([low, high])),
+            length,
             low,
         )
         responses.append(response)
