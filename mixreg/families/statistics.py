@@ -19,9 +19,6 @@ NEGLIGIBLE = 1e-13
 # Ridge, relative to the pooled cross products, that keeps the equations of a
 # nearly empty component solvable. It holds on to the present coefficients.
 RIDGE = 1e-14
-# The same relative to the equations themselves, where they are singular in all digits: far above
-# rounding, and far below what rows say.
-SINGULAR = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,20 +180,10 @@ def scoring_step(xx: Array, xe: Array, ridge: Array, shared: int) -> Array:
     shared : int
         The last so many coefficients take one step for all components.
     """
-    eye = np.eye(xe.shape[-1])
-    lhs = xx + ridge[..., None, None] * eye
-    try:
-        return _solved(lhs, xe, shared)
-    except np.linalg.LinAlgError:
-        # Information of a group of one row has one direction; where it is large, as that of
-        # counts is, the ridge is lost in its rounding.
-        more = SINGULAR * np.trace(lhs, axis1=-2, axis2=-1)
-        return _solved(lhs + more[..., None, None] * eye, xe, shared)
-
-
-def _solved(lhs: Array, xe: Array, shared: int) -> Array:
-    """The step of these equations."""
     p = xe.shape[-1]
+    # Information of a group of one row has one direction; where it is large, as that of counts
+    # is, the ridge is lost in its rounding.
+    lhs = xx + ridge[..., None, None] * np.eye(p)
     if not shared:
         return np.asarray(solved(lhs, xe[..., None])[..., 0])
     own = p - shared
