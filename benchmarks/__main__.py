@@ -1,6 +1,7 @@
 """Print the figures: `python -m benchmarks KIND`.
 
-`hostile`, `imbalanced`, `search`, `scale` and `torture` have options of their own.
+`choosing`, `hostile`, `imbalanced`, `rounded`, `search`, `scale` and `torture` have options of
+their own.
 
 Threads are left as the user has them; trials in parallel hold one each.
 """
@@ -12,6 +13,7 @@ from benchmarks import (
     bayes,
     bayes_vb,
     checkpoint,
+    choosing,
     coverage,
     hostile,
     imbalanced,
@@ -21,6 +23,7 @@ from benchmarks import (
     recovery,
     reference,
     reference_glm,
+    rounded,
     scale,
     search,
     speed,
@@ -30,6 +33,7 @@ from benchmarks import (
 KINDS = [
     "bayes",
     "checkpoint",
+    "choosing",
     "coverage",
     "hostile",
     "imbalanced",
@@ -37,6 +41,7 @@ KINDS = [
     "peers",
     "recovery",
     "reference",
+    "rounded",
     "scale",
     "search",
     "speed",
@@ -47,8 +52,10 @@ KINDS = [
 
 def main(arguments: list[str]) -> None:
     own = {
+        "choosing": choosing.main,
         "hostile": hostile.main,
         "imbalanced": imbalanced.main,
+        "rounded": rounded.main,
         "scale": scale.main,
         "search": search.main,
         "torture": torture.main,
@@ -119,8 +126,10 @@ def main(arguments: list[str]) -> None:
         cases = [tuple(map(int, case.split(","))) for case in chosen.case or ()]
         recovery.main(chosen.trials, chosen.workers, cases)
     if chosen.what == "all":
+        choosing.main([])
         hostile.main([])
         imbalanced.main([])
+        rounded.main([])
         scale.main([])
         search.main([])
         torture.main([])

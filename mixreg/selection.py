@@ -43,7 +43,7 @@ FIT_OPTIONS = {
 MOST_DOUBLED, APART = 6, 0.02
 # A k is searched briefly first (n_init, and whether thoroughly) where a pass takes more
 # multiplications than this, and again if it gains this share of what the criterion asks: on flat
-# ground one component too many gains a quarter (20,000 x 8 of `benchmarks selection`).
+# ground one component too many gains a quarter (20,000 x 8 of `benchmarks choosing`).
 BRIEF, DEAR, MAY_WIN = (2, False), 5e5, 0.5
 # Arguments that name components, which each model must check for itself.
 BY_NUMBER = ("known_labels", "only")

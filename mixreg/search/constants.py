@@ -129,7 +129,7 @@ REPEATED, FIRST_ROWS = 0.1, 2_000
 WARM, TOLERANCE, TO_THE_END = 20, 1e-6, 30
 # Runs that EM leaves within so much of the best are taken to their ends by Newton's steps: on flat
 # ground EM crawls, and its ends look like maxima of their own (20,000 x 8, three segments, k = 4 to
-# 6 of `benchmarks selection`).
+# 6 of `benchmarks choosing`).
 REACH = 8.0
 
 # Starts

@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 # Rows of a value's neighbourhood, over its own, but for the ends: no more than such a share of all.
 WINDOW, MOST_AROUND = 10.0, 0.8
 # A value may stand for as much as lies between its neighbours on either side: who says 55 may have
-# seen 54 to 56 (speeds of drivers, amis of `search --rounded`, k = 3: all of six seeds end at one
+# seen 54 to 56 (speeds of drivers, amis3 of `benchmarks rounded`: all of six seeds end at one
 # maximum with 2; half of them go elsewhere with 1 or 1.5).
 AS_WIDE = 2.0
 # Regressors that take so few values, over the rows, make ties by themselves.
