@@ -166,6 +166,13 @@ def test_coefficients_are_found_under_which_all_rows_have_a_mean():
     assert not source.sweep(OutOfRange(mixture), drawn.coef).mask.any()
 
 
+@pytest.mark.filterwarnings("ignore::mixreg.ConvergenceWarning")
+@pytest.mark.parametrize("number", [2627, 2678, 2784])
+def test_cases_that_were_bad_are_mended(number):
+    # Quadratics without a solution; hard labels on the edge of the range.
+    assert not torture.of_seed([0, number]).wrong
+
+
 # Fits that collapse
 
 

@@ -53,7 +53,7 @@ MANY_UNITS = 10.0
 MANY_ROWS, FEWER = 20_000, 8
 # A fall of the log-likelihood beyond this share is more than rounding, and shares of the way to
 # safe coefficients at which a fit on the edge of the range of means is looked at.
-ROUNDING, ASIDE = 1e-9, (1e-13, 1e-11, 1e-9, 1e-7)
+ROUNDING, ASIDE = 1e-9, (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)
 # Newton steps that finish a gate on hard labels.
 GATE = Control(max_iter=50, tol=1e-14)
 
@@ -266,7 +266,7 @@ def finish(
     """
     asked = (method, tensors, record, revived, whitening, errors)
     solution = _finished(source, mixture, end, *asked)
-    fit, best = end.run, float(end.run.history[-1]) if method == "em" else -np.finfo(float).max
+    fit, best = end.run, float(end.run.history[-1]) if method == "em" else -1e300
     if solution.exact or not fell(best, solution.run.objective):
         return solution
     checked = fit.params if fit.checked is None else fit.checked
@@ -292,7 +292,7 @@ def finish(
 
 def fell(before: float, after: float) -> bool:
     """Whether a log-likelihood is lower than before by more than rounding."""
-    return not after >= before - ROUNDING * (1 + abs(before))
+    return np.isneginf(after) or not after >= before - ROUNDING * (1 + abs(before))
 
 
 def _finished(

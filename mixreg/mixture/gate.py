@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from mixreg.families.statistics import solved
 from mixreg.mixture.gate_posterior import DirichletPosterior, GatePosterior, LogitPosterior
 from mixreg.mixture.gate_statistics import GateStatistics, LogitStatistics
 from mixreg.mixture.parameters import Parameters, log_gating
@@ -296,7 +297,7 @@ class LogitGate:
         score = np.moveaxis(sums.score[1:], 0, -2)
         score = score.reshape(*score.shape[:-2], (K - 1) * q)
         ridge = 1e-8 * count.sum(axis=0)[..., None, None]
-        step = np.linalg.solve(lhs + ridge * np.eye((K - 1) * q), score[..., None])[..., 0]
+        step = solved(lhs + ridge * np.eye((K - 1) * q), score[..., None])[..., 0]
         length = np.abs(step).max(axis=-1, keepdims=True)
         step = step * np.minimum(1.0, LONGEST_STEP / np.maximum(length, 1e-300))
         step = np.moveaxis(step.reshape(*step.shape[:-1], K - 1, q), -2, 0)

@@ -12,7 +12,7 @@ from scipy.cluster.vq import kmeans2
 
 from mixreg.estimators.expectation import GivenAssignment
 from mixreg.estimators.loop import Run
-from mixreg.families.statistics import unfold_triangle
+from mixreg.families.statistics import solved, unfold_triangle
 from mixreg.metrics import best_order
 from mixreg.mixture.gate import ConstantGate
 from mixreg.mixture.mixture import Mixture
@@ -179,7 +179,7 @@ def own_fits(block: Block | GramBlock, strength: float, pooled: Array) -> Array:
     full = unfold_triangle(block.gram, p + 1)
     lhs = full[:, :p, :p] + strength * np.eye(p)
     rhs = full[:, :p, p] + strength * pooled
-    return np.asarray(np.linalg.solve(lhs, rhs[..., None])[..., 0])
+    return np.asarray(solved(lhs, rhs[..., None])[..., 0])
 
 
 def partitions(

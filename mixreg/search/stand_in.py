@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixreg.families import Gaussian
-from mixreg.families.statistics import unfold_triangle
+from mixreg.families.statistics import solved, unfold_triangle
 from mixreg.mixture.mixture import Mixture
 from mixreg.search.constants import (
     CHEAPER,
@@ -124,7 +124,7 @@ def stand_in(course: Course, centre: Array, firmness: float) -> View | None:
         if prior <= 0:
             return None
         pull = score - prior * (points - centre)
-        change = np.linalg.solve(info + prior * np.eye(p), pull[..., None])[..., 0]
+        change = solved(info + prior * np.eye(p), pull[..., None])[..., 0]
         length = np.sqrt(np.mean(change**2, axis=1, keepdims=True))
         points += change * np.minimum(1.0, LONGEST_STEP / np.maximum(length, 1e-300))
     cross = np.einsum("upq,uq->up", info, points) + score
@@ -132,7 +132,7 @@ def stand_in(course: Course, centre: Array, firmness: float) -> View | None:
     size = np.asarray(rows.size)
     # Least squares of each quadratic, so that the sum of squares stays positive.
     ridge = 1e-8 * np.trace(info, axis1=1, axis2=2)[:, None, None] * np.eye(p) + 1e-300 * np.eye(p)
-    least = np.linalg.solve(info + ridge, cross[..., None])[..., 0]
+    least = solved(info + ridge, cross[..., None])[..., 0]
     square = np.einsum("up,up->u", cross, least) + SPARE * size
     full = np.empty((units, p + 1, p + 1))
     full[:, :p, :p], full[:, p, p] = info, square
