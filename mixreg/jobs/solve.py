@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -79,28 +80,31 @@ def solve(
     untouched = course.sample.rows == raw.rows and mixture.background is None
     source: Source = course.sample if untouched else raw.standard(whitening)
     source = source.without("given")
+    # Rows that are alike, taken together with their weights, say as much as all of them.
+    whole = mixture.background is None and math.isclose(course.rows, raw.row_weight, rel_tol=1e-9)
+    grained: Source = course.sample.without("given") if whole and _ends_by_em(options) else source
     if record is not None and record.exact:
         # Zero loss needs no allowance for what rounding hides.
-        whitening, source = replace(whitening, grain=None), source.without("rounding")
-    if record is not None and not record.exact and course.sample.rows < raw.rows:
+        whitening, grained = replace(whitening, grain=None), grained.without("rounding")
+    if record is not None and not record.exact and not whole:
         # A maximum of the sample is one Newton step from that of all rows.
         for i, start in enumerate(starts[:contested]):
-            starts[i] = polished(course.sample, source, mixture, start, options.control)
-    starts = [renumbered(source, mixture, start) for start in starts]
-    if not untouched:
-        starts = [_within(source, course, start) for start in starts]
+            starts[i] = polished(course.sample, grained, mixture, start, options.control)
+    starts = [renumbered(grained, mixture, start) for start in starts]
+    if not whole:
+        starts = [_within(grained, course, start) for start in starts]
+    full, source = source, source.without("rounding")
     _begin(watch, "all rows")
     if options.method == "vb":
         few = starts if record is None else starts[:1]
         made = [_bayes(source, course, each, options, tensors, record, watch) for each in few]
         return max(made, key=lambda solution: solution.elbo or -np.inf)
     again: Callable[[], Course] = partial(_course_anew, problem, options)
-    if untouched:
+    if whole:
         again = partial(_same, course)
     # Samples would be in the way of the passes, and are hardly ever needed again.
     del course
     narrow: tuple[int, ...] = ()
-    grained = source
     if options.resample is not None:
         fit = run_resampled(source, mixture, starts[0], options.resample, rng, watch)
         end, revived = RunWithSums(fit), 0
@@ -108,22 +112,27 @@ def solve(
         run = run_altmin if options.method == "altmin" else run_em
         control = replace(options.control, near=record is not None)
         if record is None and len(starts) > 1:
-            fit, record = every_end(source, mixture, starts, run, control, watch, tensors)
+            fit, record = every_end(grained, mixture, starts, run, control, watch, tensors)
         else:
-            fit = best_end(source, mixture, starts, contested, run, control, watch)
-        fit = settled_numbers(source, mixture, fit, run, options.control)
-        end = at_the_maximum(source, mixture, fit)
-        end, revived = revive(source, mixture, again, end, options, rng)
+            fit = best_end(grained, mixture, starts, contested, run, control, watch)
+        fit = settled_numbers(grained, mixture, fit, run, options.control)
+        end = at_the_maximum(grained, mixture, fit)
+        end, revived = revive(grained, mixture, again, end, options, rng)
         if whitening.grain is not None:
-            source = grained.without("rounding")
-            fit, narrow = at_the_density(grained, source, mixture, end.run, control, watch)
-            end = RunWithSums(fit) if narrow else at_the_maximum(source, mixture, fit)
+            rows = grained.without("rounding")
+            fit, narrow = at_the_density(grained, rows, mixture, end.run, control, watch)
+            end = RunWithSums(fit) if narrow else at_the_maximum(rows, mixture, fit)
     _begin(watch, "standard errors" if errors else "last pass")
     plain = replace(whitening, grain=None)
     solution = finish(source, mixture, end, options.method, tensors, record, revived, plain, errors)
     if whitening.grain is None:
         return solution
-    return of_rounded(solution, grained, mixture, whitening, narrow, errors)
+    return of_rounded(solution, full, mixture, whitening, narrow, errors)
+
+
+def _ends_by_em(options: Options) -> bool:
+    """Whether runs end by EM or AltMin on rows as the search has them."""
+    return options.method != "vb" and options.resample is None
 
 
 def _searched(
@@ -138,7 +147,8 @@ def _searched(
     distinct = seen.distinct()
     ladder = make_ladder(problem, seen, rng, distinct)
     if k > 1 and isinstance(options.init, str) and options.init == "auto":
-        effort = replace(options.effort, thorough=options.method != "vb")
+        thorough = options.effort.thorough and options.method != "vb"
+        effort = replace(options.effort, thorough=thorough)
         hunt = _kind_of_search(distinct, mixture, effort)(ladder, effort, rng, watch)
         record = hunt.run() if watch is None else watch.searched(hunt.run, rng)
         starts, contested = hunt.finalists(record)

@@ -168,6 +168,8 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def transform(self, X: Any) -> Any:
         """Expected response of each row in each segment.
 
+        A segment that stayed empty has no coefficients to go by: all of the mixture's stand in.
+
         Returns
         -------
         (n, k) array, or a frame after `set_output(transform="pandas")`.
@@ -182,7 +184,11 @@ class Segmenting(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         >>> model.transform(X.head(2)).round(2).tolist()
         [[1.85, 1.35], [1.87, 1.4]]
         """
-        return self._predict(self._new(X), "component")
+        new = self._new(X)
+        each = np.array(self._predict(new, "component"))
+        if empty := list(self.result_.fitted.empty):
+            each[:, empty] = np.asarray(self._predict(new, "mean"))[:, None]
+        return each
 
     def segment_proba(self, X: Any, y: Any = None, groups: Any = None) -> Array:
         """Probability of each segment, (n, k).
