@@ -292,7 +292,7 @@ def finish(
 
 def fell(before: float, after: float) -> bool:
     """Whether a log-likelihood is lower than before by more than rounding."""
-    return np.isneginf(after) or not after >= before - ROUNDING * (1 + abs(before))
+    return bool(np.isneginf(after) or not after >= before - ROUNDING * (1 + abs(before)))
 
 
 def _finished(

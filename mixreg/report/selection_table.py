@@ -49,7 +49,7 @@ def selection_table(
 
 def _columns(rows: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """Names of the columns, those of the longest row."""
-    return list(max(rows.values(), key=len))
+    return list(max((list(row) for row in rows.values()), key=len))
 
 
 def _smallest(res: BaseResults) -> float:
