@@ -49,7 +49,8 @@ def selection_table(
 
 def _columns(rows: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """Names of the columns, those of the longest row."""
-    return list(max((list(row) for row in rows.values()), key=len))
+    names = [list(row) for row in rows.values()]
+    return max(names, key=lambda each: len(each))
 
 
 def _smallest(res: BaseResults) -> float:
