@@ -522,9 +522,13 @@ def test_values_that_do_not_go_together(whole):
     assert count > 130
 
 
+# Files of earlier versions lack these.
+LATER = {"rounded", "narrow"}
+
+
 def test_keys_missing_and_too_many(whole):
     for name, tree in trees(whole).items():
-        for key in tree:
+        for key in tree.keys() - LATER:
             refused(forged(whole, **{name: {k: v for k, v in tree.items() if k != key}}))
         refused(forged(whole, **{name: {**tree, "more": 1}}))
         refused(forged(whole, **{name: [tree]}))

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from mixreg import MixReg
 from mixreg.errors import ConvergenceWarning, InputError
-from mixreg.estimators import Control, em, pruning, runs
+from mixreg.estimators import Control, em, pruning
 from mixreg.files.load import unpacked
 from mixreg.files.save import packed
 from mixreg.jobs import ending
@@ -26,7 +26,7 @@ from tests.samples import lines, shops
 FORMULA = "y ~ x1 + x2"
 PLACES = {
     "search": (account, "race"),
-    "final run": (runs, "iterate"),
+    "final run": (ending, "_ended"),
     "last": (ending, "last_pass"),
 }
 
