@@ -23,6 +23,9 @@ HANDOVER, EM_STEPS, CRAWL = 1e-6, 30, 1e-2
 # (300 regressors, three components: a second).
 WIDE_STEPS = 300
 NEWTON_STEPS = 60
+# Where Newton's steps have not ended a run, it ends at a gain of this a row (NPreg_yb of the
+# references, whose likelihood has no maximum).
+LAST_TOLERANCE = 1e-8
 # Beyond this many rows EM hands over sooner, and Newton's steps share information: it is taken
 # anew so often at most, for so many steps each. Runs that start near a maximum go without EM.
 # At once from anywhere, starts from random labels take ten times as long (cps1988 of
@@ -77,7 +80,8 @@ def run_em(
             some = replace(left, max_iter=min(rest, left.max_iter), leaps=True)
             on = lean(em, source)
             fit = joined(fit, iterate(source, on, fit.params.stacked(), some, progress)[0])
-    left = _left(control, fit)
+    # What is left then are parameters that run off, at a pace that falls for ever.
+    left = replace(_left(control, fit), tol=max(control.tol, LAST_TOLERANCE))
     return joined(fit, iterate(source, lean(em, source), fit.params.stacked(), left, progress)[0])
 
 

@@ -21,6 +21,7 @@ from mixreg.search.constants import (
     MORE_ON_LATTICE,
     MOST_BATCH,
     MOST_IF_SCARCE,
+    MOST_PASSES,
     MOST_WORK,
     MOVE_COST,
     PASS,
@@ -190,9 +191,10 @@ class Account:
     def set_budget(self, course: Course, fits: list[Run]) -> None:
         """What the search may cost, by what plain starts on all rows would."""
         iterations = float(np.mean([fit.n_iter - fit.steps for fit in fits])) + 1
+        passes = min(MORE_ITERATIONS * iterations, MOST_PASSES)
         k, p = fits[0].params.coef.shape
-        plain = self.ladder.plain * (MORE_ITERATIONS * iterations + FINAL_EACH * k * p)
-        beside = MORE_ITERATIONS * iterations * self.overhead + BESIDE / row_work(k, p)
+        plain = self.ladder.plain * (passes + FINAL_EACH * k * p)
+        beside = passes * self.overhead + BESIDE / row_work(k, p)
         plain = plain * self.top.stack_gain + beside
         self.budget = self.of_plain * self.effort.runs * plain
         most = MOST_WORK

@@ -82,6 +82,8 @@ INFORMATION = 8
 # because it goes to the end, and Newton's steps and standard errors, which cost the
 # more the more coefficients there are.
 MORE_ITERATIONS, FINAL_EACH = 1.5, 0.55
+# A plain start hands over to Newton's steps after so many iterations and a few (innovation).
+MOST_PASSES = 40
 # What a Newton step costs whatever the rows, in passes.
 STEP = 5.0
 # What a pass costs whatever the rows, and what a plain start takes beside its passes, in

@@ -73,7 +73,7 @@ class GroupedSearch(ViewSearch):
             maxima = self.contenders(course, maxima)
             course = self.course(self.ladder.rows)
             maxima = self.climb(course, maxima)
-        return self.record(self.insist(course, self.photo_finish(course, maxima)))
+        return self.record(self.photo_finish(course, maxima))
 
     def view(self, course: Course, maxima: list[Maximum], number: int) -> View | None:
         """The stand-in of a round."""

@@ -69,6 +69,7 @@ from mixreg.search.record import (
     Maximum,
     Record,
     chance_by_looks,
+    chance_of_better,
     expected_end,
     merged,
     same,
@@ -151,7 +152,7 @@ class Search(Rounds):
         if course is not self.top or not self.effort.thorough or self.effort.n_init == 1:
             return maxima
         while not has_exact(course, maxima) and self.affords(course, LEAST_BATCH):
-            sure = chance_by_looks(maxima, self.looks) < ENOUGH
+            sure = chance_of_better(maxima, self.starts_run) < ENOUGH
             if sure and agreement(course, maxima) > ALIKE_LABELS:
                 break
             count = min(INSISTING, self.affordable(course, self.each))
