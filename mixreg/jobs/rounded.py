@@ -33,6 +33,9 @@ Array = NDArray[np.float64]
 # A component is narrow below this share of the variance of values that lie evenly within one width:
 # a line without errors, rounded, has all of it.
 NARROW = 0.8
+# Rounding is not told of where all components deviate by more than so many widths: it then changes
+# nothing that anybody could see.
+FAR_WIDER = 10.0
 # What rounding hides matters from this share of the least variance that a component may have.
 MATTERS = 0.01
 
@@ -151,8 +154,16 @@ def of_rounded(
     They are those of what it is a maximum of.
     """
     several = whitening.grain if whitening.columns is not None else (whitening.grain,)
-    told = tuple((0.0, 0.0) if each is None else (each.typical, each.share) for each in several)
-    solution = replace(solution, rounded=told, narrow=narrow)
+    scales = np.broadcast_to(whitening.scale, len(several)).tolist()
+    variances = solution.run.params.dispersion.reshape(solution.run.params.k, -1).min(axis=0)
+    told = []
+    for each, scale, variance, family in zip(
+        several, scales, variances.tolist(), mixture.family.parts, strict=True
+    ):
+        deviation = scale * np.sqrt(variance) if family.additive else 0.0
+        wide = each is None or (not narrow and deviation > FAR_WIDER * each.typical)
+        told.append((0.0, 0.0) if wide else (each.typical, each.share))
+    solution = replace(solution, rounded=tuple(told), narrow=narrow)
     if not narrow or not errors:
         return solution
     other = last_pass(grained, mixture, solution.run.params, errors=True)
