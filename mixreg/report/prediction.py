@@ -44,7 +44,7 @@ def predict(res: BaseResults, new: Any, which: str, columns: dict[str, Any]) -> 
         return component_frame(res, rows)
     if which == "mean":
         share = prior_of(res, rows) if new is not None else _own_prior(res)
-        share = share[:, : res.k] / share[:, : res.k].sum(axis=1, keepdims=True)
+        share = _of_components(res, share[:, : res.k])
         means = [(each * share).sum(axis=1) for each in component_means(res, rows)]
         if len(means) == 1:
             return pd.Series(means[0], rows.index, name=res.spec.endog_names)
@@ -52,6 +52,14 @@ def predict(res: BaseResults, new: Any, which: str, columns: dict[str, Any]) -> 
     warn_of_groups(res, rows)
     posterior = pd.DataFrame(new_posterior(res, rows), rows.index, res.classes)
     return posterior if which == "posterior" else most_likely(posterior)
+
+
+def _of_components(res: BaseResults, share: Array) -> Array:
+    """Shares of the components alone; where noise has everything, those of all rows."""
+    total = share.sum(axis=1, keepdims=True)
+    weights = res.weights.to_numpy(dtype=float)[: res.k]
+    usual = np.broadcast_to(weights / max(float(weights.sum()), 1e-300), share.shape)
+    return np.divide(share, total, out=usual.copy(), where=total > 0)
 
 
 def warn_of_groups(res: BaseResults, rows: NewRows) -> None:
