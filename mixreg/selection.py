@@ -23,6 +23,7 @@ from mixreg.report.plots.selection_plot import plot_selection
 from mixreg.report.selection_table import is_sound, selection_table, why_not
 from mixreg.results import MixRegResults
 from mixreg.search.effort import Effort, row_work
+from mixreg.sources.base import condensing_pays
 from mixreg.table import frames
 from mixreg.table.checks import whole
 from mixreg.table.declaration import needed_names
@@ -416,7 +417,9 @@ class Trials:
 def _is_dear(job: Job) -> bool:
     """Whether a thorough search takes so long that a brief one is to come first."""
     source, k = job.problem.source, job.problem.k
-    return k > 1 and source.rows * row_work(k, source.columns) > DEAR
+    short = job.problem.mixture.family.linear and condensing_pays(source)
+    rows = source.units if short else source.rows
+    return k > 1 and rows * row_work(k, source.columns) > DEAR
 
 
 def _run(

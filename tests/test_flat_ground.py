@@ -7,13 +7,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mixreg import MixReg
-from mixreg.estimators import EM, Control, iterate
+from mixreg.estimators import EM, Control, Run, iterate, runs
 from mixreg.estimators.runs import newton_steps, run_em, standard_layout
 from mixreg.estimators.trust import trust_step
 from mixreg.inference.information import TakeInformation
 from mixreg.mixture.parameters import Parameters, log_gating
 from mixreg.search.candidates import feasible, random_directions
-from tests.samples import shops
+from tests.samples import lines, shops
 from tests.test_families import KINDS, declare, planted
 
 CONTROL = Control(1000, 1e-10)
@@ -243,3 +243,22 @@ def test_flat_directions_get_no_wild_steps():
     values = np.array([-1e-17, 1e-17, 1.0])
     step = trust_step(values, np.eye(3), np.array([0.0, 0.0, 0.1]), 1.0)
     assert_allclose(step, [0, 0, 0.1], atol=1e-9)
+
+
+def test_a_run_whose_steps_all_fall_ends(monkeypatch):
+    # EM's first step gains much, and then none does: no step is accepted any more.
+    model = MixReg.from_formula("y ~ x1 + x2", lines(60), k=2)
+    problem, calls = model.problem(), []
+    start = problem.mixture.prepare(problem.whitening.start(2))
+
+    def stuck(source, estimator, params, control, progress=None):
+        calls.append(control.max_iter)
+        if len(calls) > 5:
+            raise AssertionError("the run goes on for ever")
+        history = np.array([-1e6, -10.0]) if len(calls) == 1 else np.array([-10.0])
+        return [Run(params.run(0), -10.0, history, "max_iter", len(history) - 1)]
+
+    monkeypatch.setattr(runs, "iterate", stuck)
+    source = problem.source.standard(problem.whitening)
+    fit = runs._until_it_crawls(source, EM(problem.mixture), start, Control(3), None, 60.0)
+    assert fit.n_iter == 1

@@ -233,7 +233,7 @@ def _until_it_crawls(
         small = family.certifies and float(fit.params.dispersion.min()) < SMALL
         if fit.reason != "max_iter" or fit.n_iter >= control.max_iter:
             return fit
-        if gains < CRAWL * rows and not small:
+        if (gains < CRAWL * rows and not small) or not more.n_iter:
             return fit
 
 
