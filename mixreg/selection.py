@@ -43,9 +43,10 @@ FIT_OPTIONS = {
 # turn, the copies so many residual deviations apart.
 MOST_DOUBLED, APART = 6, 0.02
 # A k is searched briefly first (n_init, and whether thoroughly) where a pass takes more
-# multiplications than this, and again if it gains this share of what the criterion asks: on flat
-# ground one component too many gains a quarter (20,000 x 8 of `benchmarks choosing`).
-BRIEF, DEAR, MAY_WIN = (2, False), 5e5, 0.5
+# multiplications than this, and again if it lacks less than this share of what the criterion asks:
+# on flat ground one component too many gains a quarter, several with lines of chance half (`wide`
+# and `small` of `benchmarks choosing`).
+BRIEF, DEAR, MAY_WIN = (2, False), 5e5, 0.3
 # Arguments that name components, which each model must check for itself.
 BY_NUMBER = ("known_labels", "only")
 
@@ -294,7 +295,7 @@ def select_k(
     told in the table and not passed over.
 
     Where a search takes long, each k is first searched briefly. The best, the one before it, and
-    all that gain at least half of what the criterion asks of them are then searched as long as
+    all that gain 70% or more of what the criterion asks of them are then searched as long as
     `fit` does; the column `thorough` says which. With `n_init` all are. A k that cannot be fitted
     is told in the table, and the others are kept.
 

@@ -50,7 +50,7 @@ EMPTY_ROWS = 1.0
 # A component with more units than this, by its weight, has surely not.
 MANY_UNITS = 10.0
 # Beyond so many rows, at most so many finalists are run to the end.
-MANY_ROWS, FEWER = 20_000, 8
+MANY_ROWS, FEWER = 2_000, 6
 # A fall of the log-likelihood beyond this share is more than rounding, and shares of the way to
 # safe coefficients at which a fit on the edge of the range of means is looked at.
 ROUNDING, ASIDE = 1e-9, (1e-13, 1e-11, 1e-9, 1e-7, 1e-5)

@@ -114,6 +114,8 @@ def solve(
         if record is None and len(starts) > 1:
             fit, record = every_end(grained, mixture, starts, run, control, watch, tensors)
         else:
+            # A brief search does without milder fits than accidents.
+            starts = starts if options.effort.thorough else starts[:contested]
             fit = best_end(grained, mixture, starts, contested, run, control, watch)
         fit = settled_numbers(grained, mixture, fit, run, options.control)
         end = at_the_maximum(grained, mixture, fit)
