@@ -315,21 +315,29 @@ def select_k(
         # Once: a table may be the outcome of a query, or a stream.
         data = frames.read(data, _names(formula, declared))
     models: list[MixReg] = []
-    for each in ks:
-        if models and all(declared.get(name) is None for name in BY_NUMBER):
-            models.append(models[0].with_k(each))
-        elif formula is None:
-            models.append(MixReg(endog, exog, each, **declared))
-        else:
-            models.append(
-                MixReg.from_formula(formula, data, k=each, eval_env=eval_env + 1, **declared)
-            )
-    jobs = {model.k: _job(model, n_init, seed, fit_options) for model in models}
+    jobs: dict[int, Job] = {}
     ends: dict[int, End] = {}
-    brief = set() if n_init is not None else {each for each in ks if _is_dear(jobs[each])}
+    for each in ks:
+        try:
+            if models and all(declared.get(name) is None for name in BY_NUMBER):
+                model = models[0].with_k(each)
+            elif formula is None:
+                model = MixReg(endog, exog, each, **declared)
+            else:
+                model = MixReg.from_formula(
+                    formula, data, k=each, eval_env=eval_env + 1, **declared
+                )
+            jobs[each] = _job(model, n_init, seed, fit_options)
+            models.append(model)
+        except InputError as error:
+            # What is wrong with the model is so for every k; what is wrong with one k is told.
+            ends[each] = Failure(error)
+    if not models:
+        raise next(end.error for end in ends.values() if isinstance(end, Failure))
+    brief = set() if n_init is not None else {each for each in jobs if _is_dear(jobs[each])}
     left = list(ks)
     while left:
-        _run(jobs, left, brief, ends, n_jobs, progress)
+        _run(jobs, [each for each in left if each in jobs], brief, ends, n_jobs, progress)
         results = {
             model.k: model.results(*end, jobs[model.k].options)
             for model in models
@@ -443,10 +451,11 @@ def _run(
     found = run_all(Trials(trials), order, n_jobs, progress, "select_k", costs=costs)
     for k, end in zip(order, found, strict=True):
         before = ends.get(k)
-        worse = isinstance(before, tuple) and isinstance(end, tuple) and end[1].llf < before[1].llf
-        # A longer search may end lower than a brief one: then its record stands beside that fit.
-        if isinstance(before, tuple) and isinstance(end, tuple) and worse:
-            end = replace(before[0], search=end[0].search), before[1]
+        if isinstance(before, tuple) and isinstance(end, tuple):
+            spike = before[0].binds or before[0].suspects
+            if end[1].llf < before[1].llf and not spike:
+                # A longer search may end lower: then its record stands beside the earlier fit.
+                end = replace(before[0], search=end[0].search), before[1]
         ends[k] = end
     _raise_falls(trials, ends)
 
@@ -476,10 +485,16 @@ def _may_win(results: dict[int, MixRegResults], brief: set[int], criterion: str)
     """
     values = {k: float(getattr(res, criterion)) for k, res in results.items()}
     asked = {k: value + 2 * results[k].llf for k, value in values.items()}
-    best = min(values, key=lambda k: values[k])
-    before = max((k for k in values if k < best), default=best)
-    near = {k for k in values if values[k] - values[best] < MAY_WIN * abs(asked[k] - asked[best])}
-    return sorted(brief & ({best, before} | near))
+    sound = [k for k, res in results.items() if is_sound(res.fitted)]
+    wanted: set[int] = set()
+    # The best of all, and the best that may be chosen.
+    for some in (list(values), sound or list(values)):
+        best = min(some, key=lambda k: values[k])
+        wanted |= {best, max((k for k in values if k < best), default=best)}
+        wanted |= {
+            k for k in values if values[k] - values[best] < MAY_WIN * abs(asked[k] - asked[best])
+        }
+    return sorted(brief & wanted)
 
 
 def _grown(job: Job, fewer: Solution) -> list[tuple[Solution, Estimate]]:

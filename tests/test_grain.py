@@ -49,7 +49,7 @@ def test_heaps_are_wider_than_the_values_between_them():
     between = ~np.isclose(values, np.round(values)) & (values > 5) & (values < 35)
     # Half of the rows are on the whole numbers, and a twentieth of the others besides.
     assert np.median(found[whole]) == pytest.approx(0.55, rel=0.15)
-    assert np.median(found[between]) == pytest.approx(0.05, rel=0.2)
+    assert np.median(found[between]) == pytest.approx(0.05, rel=0.3)
 
 
 def test_logs_of_rounded_amounts_are_rounded_more_narrowly_the_larger_they_are():
@@ -278,3 +278,50 @@ def test_results_of_rounded_responses_are_saved(tmp_path):
     fit = MixReg.from_formula("wage ~ school", data, k=2).fit(seed=0)
     fit.save(tmp_path / "fit.mixreg")
     assert load(tmp_path / "fit.mixreg").fitted.rounded == fit.fitted.rounded
+
+
+def two_lines(seed, n, width, sd):
+    """Two lines in a regressor of four levels, whose responses lie in tight clusters."""
+    rng = np.random.default_rng(seed)
+    label, x = rng.integers(0, 2, n), rng.integers(0, 4, n).astype(float)
+    y = np.where(label, 2 * x, 9 - x) + sd * rng.standard_normal(n)
+    return pd.DataFrame({"y": width * np.round(y / width), "x": x})
+
+
+@pytest.mark.parametrize("sd", [0.01, 0.02, 0.05])
+def test_clusters_of_values_are_no_wider_than_values_in_them_are_apart(sd):
+    fit = MixReg.from_formula("y ~ x", two_lines(0, 800, 0.01, sd), k=2).fit(seed=0)
+    assert fit.fitted.rounded[0][0] == pytest.approx(0.01, rel=0.6)
+    np.testing.assert_allclose(fit.scale, np.hypot(sd, 0.01 / np.sqrt(12)), rtol=0.15)
+
+
+@pytest.mark.parametrize("seed", [2, 5])
+def test_values_at_the_end_of_their_range_are_not_taken_for_narrow(seed):
+    # Responses that are cut off at zero: the next value may lie as near as chance has it.
+    rng = np.random.default_rng(seed)
+    x, label, e = rng.normal(size=800), rng.integers(0, 2, 800), rng.normal(size=800)
+    y = np.where(label, np.maximum(0, 1 + 2 * x + 0.5 * e), 3 + x + 0.3 * e)
+    fit = MixReg(y, np.column_stack([np.ones(800), x]), k=2).fit(seed=0)
+    assert fit.scale.min() > 0.2
+    assert adjusted_rand_index(fit.labels, label) > 0.6
+
+
+def test_whole_data_that_are_there_several_times_say_the_same():
+    once = two_lines(1, 120, 0.1, 0.06)
+    fits = [
+        MixReg.from_formula("y ~ x", pd.concat([once] * times), k=2).fit(seed=0)
+        for times in (1, 2, 3)
+    ]
+    for times, fit in enumerate(fits, 1):
+        assert fit.llf == pytest.approx(times * fits[0].llf, abs=1e-4)
+        np.testing.assert_allclose(fit.scale, fits[0].scale, rtol=1e-5)
+
+
+def test_of_maxima_that_are_nearly_as_good_the_best_by_the_density_is_taken():
+    rng = np.random.default_rng(0)
+    place, label = rng.integers(0, 3, 600), rng.integers(0, 2, 600)
+    y = np.round(np.where(label, 8 * place, 40 - 8 * place) + rng.normal(size=600))
+    data = pd.DataFrame({"y": y, "place": place})
+    fit = MixReg.from_formula("y ~ C(place)", data, k=2).fit(seed=0)
+    asked = MixReg.from_formula("y ~ C(place)", data, k=2, variance_ratio=9.9e-5).fit(seed=0)
+    assert fit.llf == pytest.approx(asked.llf, abs=1e-4)

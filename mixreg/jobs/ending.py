@@ -328,8 +328,8 @@ def _finished(
         chance = suspects(source, mixture, params)
     history, reason = fit.history, fit.reason
     if method == "em" and not exact:
-        end = float(history[-1])
-        history = np.append(history[:-1], end if fell(end, objective) else objective)
+        height = float(history[-1])
+        history = np.append(history[:-1], height if fell(height, objective) else objective)
     proved = False
     if exact:
         own = find_own_rows(source, mixture, params, whitening)

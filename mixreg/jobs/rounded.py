@@ -33,6 +33,8 @@ Array = NDArray[np.float64]
 # A component is narrow below this share of the variance of values that lie evenly within one width:
 # a line without errors, rounded, has all of it.
 NARROW = 0.8
+# Maxima that were nearly as good take the winner's place if their density is so much higher.
+HIGHER = 1e-3
 # Rounding is not told of where all components deviate by more than so many widths: it then changes
 # nothing that anybody could see.
 FAR_WIDER = 10.0
@@ -139,6 +141,28 @@ def at_the_density(
     if narrow := narrow_components(grained, mixture, plain.params):
         return fit, narrow
     return joined(fit, plain), ()
+
+
+def best_density(
+    grained: Source,
+    source: Source,
+    mixture: Mixture,
+    fit: Run,
+    rivals: list[Parameters],
+    control: Control,
+    progress: Progress | None = None,
+) -> tuple[Run, tuple[int, ...]]:
+    """The same of the winner and of maxima that were nearly as good: the best by the density."""
+    best, narrow = at_the_density(grained, source, mixture, fit, control, progress)
+    for rival in rivals:
+        if narrow or best.reason == "exact":
+            break
+        other = run_em(grained, mixture, rival, replace(control, near=True), progress)
+        end, too_narrow = at_the_density(grained, source, mixture, other, control, progress)
+        bound = mixture.family.bound_binds(end.params)
+        if not too_narrow and not bound and end.objective > best.objective + HIGHER:
+            best = end
+    return best, narrow
 
 
 def of_rounded(

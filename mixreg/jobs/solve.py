@@ -33,7 +33,7 @@ from mixreg.jobs.ending import (
 from mixreg.jobs.ladder import make_ladder, seen_rows
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.jobs.progress import Watch
-from mixreg.jobs.rounded import at_its_grain, at_the_density, of_rounded
+from mixreg.jobs.rounded import at_its_grain, best_density, of_rounded
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.candidates import (
@@ -122,7 +122,8 @@ def solve(
         end, revived = revive(grained, mixture, again, end, options, rng)
         if whitening.grain is not None:
             rows = grained.without("rounding")
-            fit, narrow = at_the_density(grained, rows, mixture, end.run, control, watch)
+            rivals = starts[1:contested] if record is not None and run is run_em else []
+            fit, narrow = best_density(grained, rows, mixture, end.run, rivals, control, watch)
             end = RunWithSums(fit) if narrow else at_the_maximum(rows, mixture, fit)
     _begin(watch, "standard errors" if errors else "last pass")
     plain = replace(whitening, grain=None)

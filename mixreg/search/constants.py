@@ -101,7 +101,7 @@ LEAST_MOVES, LEAST_AGREED, MOST_MOVES = 4, 2, 80
 OF_SHARED = 0.8
 # Likewise on rows that are alike and taken together: what moves cost beside passes is not counted
 # (amis, k = 3).
-OF_ALIKE = 0.85
+OF_ALIKE = 0.5
 # With fewer rows than this for each coefficient there are many maxima, and only an
 # exact fit means much: it is worth so many times more (`benchmarks recovery`).
 SCARCE, MORE_IF_SCARCE = 5, 24

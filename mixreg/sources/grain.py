@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import percentile_filter
 
 from mixreg.sources import Source
 from mixreg.sources.base import Parts
@@ -28,7 +29,10 @@ from mixreg.sources.hashes import row_hashes
 Array = NDArray[np.float64]
 
 # Rows of a value's neighbourhood, over its own, but for the ends: no more than such a share of all.
-WINDOW, MOST_AROUND = 10.0, 0.8
+WINDOW, MOST_AROUND = 4.0, 0.8
+# Where values lie in clusters, what is between these is no part of the neighbourhood: gaps count
+# for so many times the usual one at most, which is this percentile of so many gaps around.
+WIDEST_GAP, USUAL, GAPS = 3.0, 40, 11
 # A value may stand for as much as lies between its neighbours on either side: who says 55 may have
 # seen 54 to 56 (speeds of drivers, amis3 of `benchmarks rounded`: all of six seeds end at one
 # maximum with 2; half of them go elsewhere with 1 or 1.5).
@@ -114,18 +118,21 @@ def grain_of(y: Array, kinds: Array) -> Grain | None:
     """
     good = np.isfinite(y)
     y, kinds = y[good], kinds[good]
-    if len(np.unique(kinds)) > FEW_KINDS * len(y):
-        y = np.unique(np.stack([y, kinds], axis=1), axis=0)[:, 0]
-    values, count = np.unique(y, return_counts=True)
-    rows = count.astype(float)
-    tied = count > 1
-    if rows[tied].sum() < LEAST_TIED * len(y) or len(values) < 3:
+    pairs, copies = np.unique(np.stack([y, kinds], axis=1), axis=0, return_counts=True)
+    # Whole data that are there several times say no more than once.
+    copies //= np.gcd.reduce(copies)
+    if len(np.unique(kinds)) > FEW_KINDS * copies.sum():
+        copies = np.ones_like(copies)
+    values, place = np.unique(pairs[:, 0], return_inverse=True)
+    rows = np.bincount(place, copies).astype(float)
+    tied, seen = rows > 1, int(copies.sum())
+    if rows[tied].sum() < LEAST_TIED * seen or len(values) < 3:
         return None
     widths = AS_WIDE * rows / density(values, rows)
     kept = np.flatnonzero(tied)
     if len(kept) > MOST_VALUES:
         kept = np.sort(kept[np.argsort(-rows[kept], kind="stable")[:MOST_VALUES]])
-    return Grain(values[kept], widths[kept], rows[kept], len(y))
+    return Grain(values[kept], widths[kept], rows[kept], seen)
 
 
 def density(values: Array, rows: Array) -> Array:
@@ -133,13 +140,22 @@ def density(values: Array, rows: Array) -> Array:
 
     A side reaches as far as it takes to have half of `WINDOW` times the value's own rows.
     """
+    gaps = np.diff(values)
+    usual = percentile_filter(gaps, USUAL, size=min(GAPS, len(gaps)), mode="nearest")
+    at = np.concatenate([[0.0], np.cumsum(np.minimum(gaps, WIDEST_GAP * usual))])
     below = np.cumsum(rows) - rows / 2
     half = 0.5 * np.minimum(WINDOW * rows, MOST_AROUND * rows.sum())
-    at, last = np.arange(len(values)), len(values) - 1
-    low = np.maximum(np.searchsorted(below, below - half, side="right") - 1, 0)
-    high = np.minimum(np.searchsorted(below, below + half, side="left"), last)
-    each = []
-    for end in (np.where(at > 0, np.minimum(low, at - 1), 1), np.where(at < last, high, last - 1)):
-        end = np.where(end == at, np.minimum(at + 1, last), end)
-        each.append((below[end] - below) / (values[end] - values))
-    return np.asarray(np.mean(each, axis=0))
+    here, last = np.arange(len(values)), len(values) - 1
+    low = np.searchsorted(below, below - half, side="right") - 1
+    high = np.searchsorted(below, below + half, side="left")
+    low, high = (
+        np.clip(low, 0, np.maximum(here - 1, 0)),
+        np.clip(high, np.minimum(here + 1, last), last),
+    )
+    found = np.zeros(len(values))
+    for end in (low, high):
+        there = end != here
+        length = np.where(there, at[end] - at, 1.0)
+        found += np.where(there, (below[end] - below) / length, 0.0)
+    # The first value and the last have one side only.
+    return found / np.where((here == 0) | (here == last), 1.0, 2.0)
