@@ -332,7 +332,7 @@ def select_k(
         except InputError as error:
             # What is wrong with the model is so for every k; what is wrong with one k is told.
             ends[each] = Failure(error)
-    if not models:
+    if all(model.k == 1 for model in models) and ends:
         raise next(end.error for end in ends.values() if isinstance(end, Failure))
     brief = set() if n_init is not None else {each for each in jobs if _is_dear(jobs[each])}
     left = list(ks)

@@ -80,8 +80,10 @@ def run_em(
             some = replace(left, max_iter=min(rest, left.max_iter), leaps=True)
             on = lean(em, source)
             fit = joined(fit, iterate(source, on, fit.params.stacked(), some, progress)[0])
-    # What is left then are parameters that run off, at a pace that falls for ever.
-    left = replace(_left(control, fit), tol=max(control.tol, LAST_TOLERANCE))
+    left = _left(control, fit)
+    if not any(part.ranged for part in mixture.family.parts):
+        # What is left then are parameters that run off, at a pace that falls for ever.
+        left = replace(left, tol=max(control.tol, LAST_TOLERANCE))
     return joined(fit, iterate(source, lean(em, source), fit.params.stacked(), left, progress)[0])
 
 
