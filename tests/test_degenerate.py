@@ -307,3 +307,21 @@ def test_rows_without_a_mean_are_told_by_a_warning_of_ours():
     res = MixReg.from_formula("y ~ x", data, k=1, family="poisson", link="identity").fit()
     with pytest.warns(InterpretationWarning, match="rows have no mean under the identity link"):
         res.predict(data.assign(x=data.x * 1e6))
+
+
+def test_one_variance_stays_one_where_components_are_empty():
+    data = pd.DataFrame(
+        {
+            "x": [0.217820, -0.913483, -2.131610, 0.148425],
+            "y": [0.489030, 3.871965, -78.136889, 247.762923],
+        }
+    )
+    model = MixReg.from_formula(
+        "y ~ x", data, k=3, family="gaussian", link="log", equal_variance=True
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fits = [model.fit(seed=seed, n_init=6) for seed in (1, 4)]
+    for fit in fits:
+        assert np.ptp(fit.scale) < 1e-9 * fit.scale.max()
+        assert fit.llf == pytest.approx(model.loglike(fit.params), rel=1e-9)

@@ -151,7 +151,9 @@ def best_end(
         return ends[0]
     order = ranked(source, mixture, ends, source.row_weight)
     collapsing = mixture.family.collapsing
-    free = mixture.family.collapses and mixture.exchangeable
+    # With one dispersion for all there is no milder one.
+    free = any(part.collapses and not part.equal_dispersion for part in mixture.family.parts)
+    free = free and mixture.exchangeable
     if free and is_accident(source, mixture, ends):
         # The search saw accidents only: there are milder fits, which it had no reason to look for.
         mild = milder(order[0].params, collapsing)
