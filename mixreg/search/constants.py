@@ -134,6 +134,9 @@ WARM, TOLERANCE, TO_THE_END = 20, 1e-6, 30
 # ground EM crawls, and its ends look like maxima of their own (20,000 x 8, three segments, k = 4 to
 # 6 of `benchmarks choosing`).
 REACH = 8.0
+# Where so many of a stack do not end that way, the others are left where EM left them (collapsing
+# components under an inverse link, case 88 of `benchmarks torture`).
+FAILURES = 3
 
 # Starts
 

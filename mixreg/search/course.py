@@ -16,6 +16,7 @@ from mixreg.estimators.runs import has_many, nearest_top, newton_steps
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
 from mixreg.search.constants import (
+    FAILURES,
     FINISH,
     FIRST_ROWS,
     GAIN_OF_ONE,
@@ -188,7 +189,10 @@ def steepened(
     tops = [fit for fit in known if fit.reason != "exact"]
     heights = [expected_end(fit) for fit in [*tops, *fits] if fit.reason != "exact"]
     best, control, ends = max(heights, default=-np.inf), Control(tol=TOLERANCE), list(fits)
+    failed = 0
     for i in np.argsort([-fit.objective for fit in fits], kind="stable").tolist():
+        if failed == FAILURES:
+            break
         fit = fits[i]
         open_end = fit.reason in ("max_iter", "converged") and not fit.settled
         if not open_end or best - expected_end(fit) > REACH:
@@ -200,6 +204,7 @@ def steepened(
             end = nearest_top(course.sample, course.mixture, fit.params, FINISH)
         if end is None:
             end = newton_steps(course.sample, course.mixture, fit.params, control, progress)
+        failed += end.reason != "converged"
         if end.objective >= fit.objective - SAME_HEIGHT:
             ends[i] = joined(fit, end)
             tops.append(ends[i])
