@@ -14,6 +14,7 @@ from mixreg.estimators.expectation import Posterior
 from mixreg.jobs import solve as fitting
 from mixreg.jobs.ladder import make_ladder
 from mixreg.mixture.parameters import log_gating
+from mixreg.search import levels
 from mixreg.search.constants import MOVES, ROUND
 from mixreg.search.course import race
 from mixreg.search.effort import Effort, Ladder, first_rows
@@ -381,3 +382,30 @@ def test_what_beats_a_sample_is_looked_at_on_many_rows(monkeypatch):
     assert hunt.settled
     assert len(record.levels) == 3
     assert widened == [40_000]
+
+
+def test_a_search_ends_where_the_arithmetic_breaks_on_every_move(monkeypatch):
+    def breaks(*_):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    calls = []
+    insist = levels.Search.insist
+
+    def counted(self, course, maxima):
+        move = self.move
+
+        def tried(*args):
+            calls.append(1)
+            assert len(calls) < 50, "the search goes on for ever"
+            return move(*args)
+
+        monkeypatch.setattr(self, "move", tried)
+        return insist(self, course, maxima)
+
+    monkeypatch.setattr(levels, "moved", breaks)
+    monkeypatch.setattr(levels, "chance_of_better", lambda *_: 1.0)
+    monkeypatch.setattr(levels.Search, "insist", counted)
+    rng = np.random.default_rng(0)
+    fit = MixReg(rng.standard_normal(200), rng.standard_normal((200, 2)), k=3).fit(seed=0)
+    assert fit.converged
+    assert calls

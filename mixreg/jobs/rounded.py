@@ -23,6 +23,7 @@ from mixreg.inference.last_pass import last_pass
 from mixreg.jobs.problem import Options, Problem, Solution
 from mixreg.mixture.mixture import Mixture
 from mixreg.mixture.parameters import Parameters
+from mixreg.search.chance import worth
 from mixreg.sources import Source
 from mixreg.sources.block import Block
 from mixreg.sources.grain import AS_WIDE, LEAST_TIED, Grain, find_grain
@@ -160,8 +161,11 @@ def best_density(
         other = run_em(grained, mixture, rival, replace(control, near=True), progress)
         end, too_narrow = at_the_density(grained, source, mixture, other, control, progress)
         bound = mixture.family.bound_binds(end.params)
-        if not too_narrow and not bound and end.objective > best.objective + HIGHER:
-            best = end
+        if too_narrow or bound:
+            continue
+        # What chance explains of either does not count.
+        old, new = worth(source, mixture, [best, end], source.row_weight).tolist()
+        best = end if new > old + HIGHER else best
     return best, narrow
 
 

@@ -17,8 +17,6 @@ Array = NDArray[np.float64]
 SKEWED, HEAVY = 0.5, 1.0
 # A chance of a better maximum beyond which the reader is told to look harder.
 DOUBTFUL = 0.2
-# Below this Rand index labels of maxima that are as good are other segments.
-ALIKE = 0.9
 
 
 @dataclass(frozen=True, slots=True)

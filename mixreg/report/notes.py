@@ -12,7 +12,8 @@ from mixreg.estimators.priors import Priors
 from mixreg.exact.reasons import WhyTight
 from mixreg.mixture.mixture import Mixture
 from mixreg.report.base_results import BaseResults
-from mixreg.report.diagnostics import ALIKE, DOUBTFUL
+from mixreg.report.diagnostics import DOUBTFUL
+from mixreg.search.constants import ALIKE_LABELS
 
 # Levels that a note names.
 MOST_NAMED = 8
@@ -300,7 +301,7 @@ def _search_notes(results: BaseResults) -> list[str]:
             f"One more start might find a better maximum (chance {tried.chance:.0%}): fit again "
             "with a larger n_init, or another seed."
         )
-    if tried is not None and tried.agreement < ALIKE:
+    if tried is not None and tried.agreement < ALIKE_LABELS:
         notes.append(
             "Other maxima within two units of log-likelihood have other segments (Rand index "
             f"{tried.agreement:.2f}): the data hardly tell them apart. Try a smaller k."

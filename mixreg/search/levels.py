@@ -156,7 +156,11 @@ class Search(Rounds):
             if sure and agreement(course, maxima) > ALIKE_LABELS:
                 break
             count = min(INSISTING, self.affordable(course, self.each))
+            before = self.spent
             maxima = self.move(course, maxima, max(LEAST_BATCH, count))
+            if self.spent <= before:
+                # The arithmetic broke on all of them, and would again.
+                break
         return self.photo_finish(course, maxima)
 
     def look_on(self, course: Course, maxima: list[Maximum]) -> tuple[Course, list[Maximum]]:

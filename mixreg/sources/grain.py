@@ -34,8 +34,8 @@ WINDOW, MOST_AROUND = 4.0, 0.8
 # for so many times the usual one at most, which is this percentile of so many gaps around.
 WIDEST_GAP, USUAL, GAPS = 3.0, 40, 11
 # A value may stand for as much as lies between its neighbours on either side: who says 55 may have
-# seen 54 to 56 (speeds of drivers, amis3 of `benchmarks rounded`: all of six seeds end at one
-# maximum with 2; half of them go elsewhere with 1 or 1.5).
+# seen 54 to 56 (amis3 of `benchmarks rounded`, with a window of ten: six of six seeds agree with 2,
+# three with 1 or 1.5).
 AS_WIDE = 2.0
 # Regressors that take so few values, over the rows, make ties by themselves.
 FEW_KINDS = 0.05
